@@ -1,0 +1,203 @@
+#include "harness/block_runner.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "harness/error.h"
+#include "harness/files.h"
+#include "harness/machine_names.h"
+
+namespace steplens {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::size_t kMaxReasonBytes = 300;  // One line of a report.
+
+// The last line that says something: a Python traceback ends with its message.
+std::string last_words(const std::vector<std::string>& lines) {
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    const auto first = line->find_first_not_of(" \t\r");
+    if (first == std::string::npos) continue;
+    return line->substr(first, kMaxReasonBytes);
+  }
+  return "";
+}
+
+std::string describe_end(const ProcessResult& process, double timeout_s) {
+  switch (process.end) {
+    case ProcessEnd::kNotStarted:
+      return fmt::format("the process could not be started: {}", process.why_not_started);
+    case ProcessEnd::kTimeout: return fmt::format("no end after {:.0f} s", timeout_s);
+    case ProcessEnd::kSignaled:
+      return fmt::format("killed by {}", signal_name(process.signal));
+    case ProcessEnd::kExited:
+    case ProcessEnd::kStopped: break;
+  }
+  return fmt::format("ended with exit code {}", process.exit_code);
+}
+
+// Why a block.json that calls itself ok cannot be used; empty if it can.
+std::string fault_of(const BlockRecord& record, const BlockConfig& config) {
+  if (record.arm != config.arm || record.kind != config.kind ||
+      record.round_index != config.round_index) {
+    return fmt::format("block.json is about {} {} of round {}, asked was {} {} of round {}",
+                       name_of(record.kind), record.arm, record.round_index, name_of(config.kind),
+                       config.arm, config.round_index);
+  }
+  if (record.status != BlockStatus::kOk || config.kind == BlockKind::kPilot) return "";
+  const auto num_steps = static_cast<std::int64_t>(record.steps.size());
+  if (num_steps != config.num_measured_steps) {
+    return fmt::format("block.json holds {} measured steps, {} were asked for", num_steps,
+                       config.num_measured_steps);
+  }
+  const auto is_positive = [](std::int64_t value) { return value > 0; };
+  if (!std::ranges::all_of(record.steps.step_wall_ns, is_positive)) {
+    return "block.json holds a step without duration";
+  }
+  const auto& tokens = record.steps.num_valid_tokens;
+  if (std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0}) <= 0) {
+    return "block.json holds no valid tokens";
+  }
+  return "";
+}
+
+BlockRecord dead_record(const BlockConfig& config, const ProcessResult& process,
+                        std::string_view how) {
+  const std::string host = host_name();
+  std::vector<std::string> lines;
+  for (const std::string& line : process.last_lines) {
+    lines.push_back(without_machine_names(line, host));
+  }
+  BlockRecord record{
+      .status =
+          process.end == ProcessEnd::kTimeout ? BlockStatus::kTimeout : BlockStatus::kCrash,
+      .kind = config.kind,
+      .arm = config.arm,
+      .round_index = config.round_index,
+      .rank = config.rank,
+      .world_size = config.world_size,
+      .config = config.config};
+  const std::string words = last_words(lines);
+  record.reason = words.empty() ? std::string(how) : fmt::format("{}: {}", how, words);
+  record.evidence["last_output_lines"] = lines;
+  if (process.end == ProcessEnd::kSignaled) {
+    record.evidence["signal"] = signal_name(process.signal);
+  } else if (process.end == ProcessEnd::kExited) {
+    record.evidence["exit_code"] = process.exit_code;
+  }
+  return record;
+}
+
+}  // namespace
+
+BlockJudgement judge_block(const BlockConfig& config, const ProcessResult& process,
+                           const fs::path& block_json) {
+  const auto dead = [&](const std::string& how) -> BlockJudgement {
+    return {.record = dead_record(config, process, how), .is_ours = true};
+  };
+  const std::string end = describe_end(process, config.timeout_s);
+  if (process.end == ProcessEnd::kNotStarted || process.end == ProcessEnd::kTimeout) {
+    return dead(end);
+  }
+  if (!fs::exists(block_json)) return dead(fmt::format("{}, without a block.json", end));
+  try {
+    BlockRecord record = read_block_record(block_json);
+    const std::string fault = fault_of(record, config);
+    if (!fault.empty()) return dead(fault);
+    // Its numbers may be whole, but something in it broke: a run that one cannot trust.
+    const bool has_failed = process.end == ProcessEnd::kSignaled || process.exit_code != 0;
+    if (record.status == BlockStatus::kOk && has_failed) return dead(end);
+    return {.record = std::move(record)};
+  } catch (const ConfigError& error) {
+    return dead(fmt::format("wrote a damaged block.json ({})",
+                            without_machine_names(error.what(), host_name())));
+  }
+}
+
+BlockRunner::BlockRunner(BundleWriter& writer, const RunSite& site, BlockSettings settings)
+    : writer_(writer), site_(site), settings_(std::move(settings)) {}
+
+BlockConfig BlockRunner::config_of(const BlockTask& task, const fs::path& folder) const {
+  return {.config = task.arm->config,
+          .seed = task.arm->config.seed,
+          .kind = task.kind,
+          .arm = task.arm->name,
+          .round_index = task.round_index,
+          .device_id = settings_.device_id,
+          .num_warmup_steps = task.counts.num_warmup_steps,
+          .num_measured_steps = task.counts.num_measured_steps,
+          .timeout_s = settings_.timeout_s,
+          .data_path = settings_.data_path,
+          .output_folder = folder};
+}
+
+BlockOutcome BlockRunner::run(const BlockTask& task) {
+  const std::string label = task.kind == BlockKind::kThroughput
+                                ? task.arm->name
+                                : fmt::format("{}-{}", name_of(task.kind), task.arm->name);
+  const fs::path folder = writer_.begin_block(label);
+  try {
+    return run_in(task, folder);
+  } catch (const ConfigError&) {
+    BundleWriter::abandon_block(folder);
+    throw;
+  }
+}
+
+BlockOutcome BlockRunner::run_in(const BlockTask& task, const fs::path& folder) {
+  const BlockConfig config = config_of(task, folder);
+  const fs::path config_path = folder / "block_config.json";
+  const fs::path log_path = folder / "output.log";
+  const fs::path block_json = folder / "block.json";
+  write_json_atomically(config_path, to_json(config));
+
+  const auto command = settings_.commands.find(task.arm->name);
+  ProcessSpec spec{
+      .command = command == settings_.commands.end() ? settings_.worker_command : command->second,
+      .environment = {{"STEPLENS_BLOCK_CONFIG", config_path.string()}},
+      .output_file = settings_.keeps_logs ? log_path : fs::path(),
+      .timeout_s = settings_.timeout_s};
+  // Programs that know nothing of UUIDs see one device.
+  if (!settings_.device_id.empty()) {
+    spec.environment.emplace_back("CUDA_VISIBLE_DEVICES", settings_.device_id);
+  }
+  const double start_s = std::max(0.0, site_.now_s() - settings_.origin_unix_s);
+  const ProcessResult process = site_.run_process(spec, site_.stop_request);
+  // A stop may come just after the child's own end: then the block is whole, but nobody waits for it.
+  if (process.end == ProcessEnd::kStopped || site_.stop_request() == StopRequest::kAtOnce) {
+    BundleWriter::abandon_block(folder);
+    return {.is_interrupted = true};
+  }
+
+  auto [record, is_ours] = judge_block(config, process, block_json);
+  std::error_code ignored;
+  if (is_ours) {
+    fs::remove_all(block_json, ignored);
+    write_json_atomically(block_json, to_json(record));
+  }
+  fs::remove(config_path, ignored);
+  BlockEntry entry{.arm = task.arm->name,
+                   .round_index = task.round_index,
+                   .kind = task.kind,
+                   .status = record.status};
+  entry = writer_.publish_block(folder, std::move(entry), process_record(task, process, start_s));
+  return {.entry = std::move(entry), .record = std::move(record)};
+}
+
+ProcessRecord BlockRunner::process_record(const BlockTask& task, const ProcessResult& process,
+                                          double start_s) const {
+  ProcessRecord result{.start_s = start_s, .duration_s = process.wall_s, .facts = task.facts};
+  result.facts["user_s"] = process.user_s;
+  result.facts["system_s"] = process.system_s;
+  result.facts["max_resident_bytes"] = process.max_resident_bytes;
+  const auto temperature = site_.machine->temperature_celsius(settings_.device_id);
+  result.facts["temperature_after_celsius"] = temperature ? json(*temperature) : json(nullptr);
+  return result;
+}
+
+}  // namespace steplens

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/bundle_writer.h"
+#include "harness/run_site.h"
+#include "harness/step_counts.h"
+
+namespace steplens {
+
+/// One block to run.
+struct BlockTask {
+  const Arm* arm = nullptr;
+  BlockKind kind = BlockKind::kThroughput;
+  int round_index = -1;
+  StepCounts counts;  // Of this arm.
+  nlohmann::json facts = nlohmann::json::object();  // Of the machine before it; into process.json.
+};
+
+/// What became of it. `entry` and `record` are empty if the user interrupted it: nothing was
+/// published then.
+struct BlockOutcome {
+  bool is_interrupted = false;
+  BlockEntry entry;
+  BlockRecord record;
+};
+
+/// What all blocks of a run have in common.
+struct BlockSettings {
+  std::vector<std::string> worker_command;
+  std::map<std::string, std::vector<std::string>> commands;  // Maps external arm to its command.
+  std::filesystem::path data_path;
+  std::string device_id;       // GPU UUID; empty on a CPU.
+  double timeout_s = 600;
+  double origin_unix_s = 0;    // When the matrix began.
+  bool keeps_logs = false;     // output.log in each block's folder; it may name this machine.
+};
+
+/// Runs blocks: a fresh process each, into a temporary folder that is published when it is whole.
+class BlockRunner {
+ public:
+  /// The references must outlive it.
+  BlockRunner(BundleWriter& writer, const RunSite& site, BlockSettings settings);
+
+  /// Runs one block to its end, however it ends. A process that died, ran out of time, or wrote
+  /// nothing usable gets a block.json from us that says how. ConfigError if the bundle cannot be
+  /// written.
+  BlockOutcome run(const BlockTask& task);
+
+  const BlockSettings& settings() const { return settings_; }
+
+ private:
+  BlockConfig config_of(const BlockTask& task, const std::filesystem::path& folder) const;
+  BlockOutcome run_in(const BlockTask& task, const std::filesystem::path& folder);
+  ProcessRecord process_record(const BlockTask& task, const ProcessResult& process,
+                               double start_s) const;
+
+  BundleWriter& writer_;
+  const RunSite& site_;
+  BlockSettings settings_;
+};
+
+/// What a block counts as.
+struct BlockJudgement {
+  BlockRecord record;
+  bool is_ours = false;  // The process left nothing usable: this is to be written in its place.
+};
+
+/// Judges a block whose process ended as `process` says, with `block_json` as it left it (or not).
+/// `config` is what it was told.
+BlockJudgement judge_block(const BlockConfig& config, const ProcessResult& process,
+                           const std::filesystem::path& block_json);
+
+}  // namespace steplens

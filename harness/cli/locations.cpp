@@ -1,0 +1,111 @@
+#include "harness/cli/locations.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "harness/error.h"
+#include "harness/process.h"
+
+namespace steplens {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Empty if the variable is unset or empty.
+std::string environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool is_executable(const fs::path& path) {
+  return fs::is_regular_file(path) && ::access(path.c_str(), X_OK) == 0;
+}
+
+// This file is harness/cli/locations.cpp of the tree that was built.
+fs::path source_folder() { return fs::path(__FILE__).parent_path().parent_path().parent_path(); }
+
+}  // namespace
+
+fs::path executable_folder() {
+  std::error_code error;
+  const fs::path path = fs::read_symlink("/proc/self/exe", error);
+  return error ? fs::current_path() : path.parent_path();
+}
+
+fs::path find_worker() {
+  const std::string named = environment_variable("STEPLENS_WORKER");
+  if (!named.empty()) return named;
+  const fs::path beside = executable_folder() / "steplens-worker";
+  return fs::exists(beside) ? beside : fs::path();
+}
+
+fs::path worker_or_throw() {
+  const fs::path worker = find_worker();
+  if (worker.empty()) {
+    throw ConfigError(fmt::format(
+        "steplens-worker is not in {}; build it, or name one in STEPLENS_WORKER",
+        executable_folder().string()));
+  }
+  if (!is_executable(worker)) {
+    throw ConfigError(fmt::format("{}: no executable file (STEPLENS_WORKER or beside steplens)",
+                                  worker.string()));
+  }
+  return fs::absolute(worker);
+}
+
+fs::path find_scripts_folder() {
+  for (const fs::path& root : {executable_folder() / "..", source_folder()}) {
+    if (fs::is_directory(root / "scripts" / "arms")) {
+      return fs::weakly_canonical(root / "scripts");
+    }
+  }
+  return {};
+}
+
+fs::path find_site_packages() {
+  const auto has_torch = [](const fs::path& folder) {
+    return fs::exists(folder / "torch" / "lib" / "libtorch_cpu.so");
+  };
+  fs::path named = environment_variable("STEPLENS_TORCH");
+  if (!named.empty()) {
+    if (fs::exists(named / "lib" / "libtorch_cpu.so")) named = (named / ".." ).lexically_normal();
+    return has_torch(named) ? named : fs::path();
+  }
+  const fs::path link = executable_folder() / ".." / "libtorch";
+  if (has_torch(link)) return fs::canonical(link);
+  for (const fs::path& script : {executable_folder() / ".." / "scripts" / "find_torch.sh",
+                                 source_folder() / "cmake" / "find_torch.sh"}) {
+    if (!is_executable(script)) continue;
+    const ProcessResult result = run_process({.command = {script.string()}, .timeout_s = 20});
+    if (result.end == ProcessEnd::kExited && result.exit_code == 0 && !result.last_lines.empty() &&
+        has_torch(result.last_lines.back())) {
+      return result.last_lines.back();
+    }
+  }
+  return {};
+}
+
+fs::path cache_folder() {
+  const std::string cache = environment_variable("XDG_CACHE_HOME");
+  if (!cache.empty()) return fs::path(cache) / "steplens";
+  const std::string home = environment_variable("HOME");
+  if (home.empty()) {
+    throw ConfigError("neither HOME nor XDG_CACHE_HOME is set: name the token file with --data");
+  }
+  return fs::path(home) / ".cache" / "steplens";
+}
+
+fs::path default_data_path(std::string_view dataset, std::string_view tokenizer,
+                           std::int64_t vocab_size) {
+  const std::string suffix =
+      tokenizer == "bpe" ? fmt::format("bpe{}", vocab_size) : std::string(tokenizer);
+  return cache_folder() / "data" / fmt::format("{}-{}.bin", dataset, suffix);
+}
+
+}  // namespace steplens

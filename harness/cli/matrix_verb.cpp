@@ -1,0 +1,228 @@
+#include "harness/cli/matrix_verb.h"
+
+#include <unistd.h>
+
+#include <ctime>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include "harness/cli/experiment_flags.h"
+#include "harness/cli/locations.h"
+#include "harness/cli/plan_text.h"
+#include "harness/error.h"
+#include "harness/files.h"
+#include "harness/interrupt.h"
+#include "harness/measured_device.h"
+#include "harness/scheduler.h"
+
+namespace steplens {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFooter =
+    "Example:\n"
+    "  steplens matrix --toggles 'attention=math|mem_efficient,optimizer' --rounds 12 --out runs/a\n"
+    "  steplens matrix --resume runs/a          goes on with a run that was stopped\n"
+    "  steplens matrix --aa 20 --out runs/aa    checks the tool against itself\n"
+    "  steplens matrix --dry-run                says what would run\n"
+    "\n"
+    "Without --toggles, --grid, --arms or --aa the default toggles of `steplens list toggles` run.\n"
+    "Exit codes: 0 done (rows may be FAILED), or --max-seconds over after at least one round;\n"
+    "2 your mistake; 3 the device failed, is in use by others, or the baseline failed;\n"
+    "4 incomplete: --resume goes on.";
+
+struct MatrixFlags {
+  ExperimentFlags experiment;
+  std::string out;
+  std::string resume;
+  std::string gpu;
+  std::string like;
+  double block_timeout_s = 600;
+  bool is_resume = false;
+  bool is_dry_run = false;
+  bool allows_foreign_load = false;
+  bool keeps_logs = false;
+  bool is_quiet = false;
+  bool is_json = false;
+};
+
+std::string default_bundle_name(const RunConfig& baseline) {
+  const std::time_t now = std::time(nullptr);
+  std::tm fields{};
+  ::localtime_r(&now, &fields);
+  return fmt::format("runs/{}-{:04}{:02}{:02}-{:02}{:02}{:02}", folder_name_of(baseline.model),
+                     fields.tm_year + 1900, fields.tm_mon + 1, fields.tm_mday, fields.tm_hour,
+                     fields.tm_min, fields.tm_sec);
+}
+
+Manifest read_manifest(const fs::path& bundle) {
+  const fs::path path = bundle / "manifest.json";
+  if (!fs::exists(path)) {
+    throw ConfigError(
+        fmt::format("{}: nothing to resume: it has no manifest.json", bundle.string()));
+  }
+  return manifest_from_json(read_json(path), path.string());
+}
+
+// Durations of an earlier bundle's blocks.
+BlockDurations durations_of(const fs::path& folder) {
+  const Bundle bundle = open_bundle(folder);
+  BlockDurations durations;
+  for (std::size_t i = 0; i < bundle.blocks.size(); ++i) {
+    durations.add(bundle.manifest.blocks[i], bundle.blocks[i]);
+  }
+  return durations;
+}
+
+int exit_code_of(const RunOutcome& outcome) {
+  switch (outcome.end) {
+    case RunEnd::kDone: return kExitOk;
+    case RunEnd::kTimeLimit: return outcome.num_complete_rounds > 0 ? kExitOk : kExitIncomplete;
+    case RunEnd::kInterrupted:
+    case RunEnd::kUnsteady: return kExitIncomplete;
+    case RunEnd::kBaselineFailed: return kExitDevice;
+  }
+  return kExitDevice;
+}
+
+class MatrixVerb {
+ public:
+  MatrixVerb(const MatrixFlags& flags, CliContext& context)
+      : flags_(flags), context_(context), machine_(context.make_machine()) {}
+
+  int run() {
+    const Experiment experiment = experiment_of(flags_.experiment);
+    fs::path bundle = flags_.resume.empty() ? flags_.out : flags_.resume;
+    if (flags_.is_resume && bundle.empty()) {
+      throw ConfigError("resume: names no bundle; write --resume FOLDER");
+    }
+    RunOptions options{.is_resume = flags_.is_resume,
+                       .gpu = flags_.gpu,
+                       .max_seconds = experiment.max_seconds,
+                       .allows_foreign_load = flags_.allows_foreign_load,
+                       .block_timeout_s = flags_.block_timeout_s,
+                       .keeps_logs = flags_.keeps_logs};
+    const Plan plan = flags_.is_resume && !experiment.decides_plan()
+                          ? resumed_plan(experiment, bundle, options)
+                          : new_plan(experiment, options);
+    if (flags_.is_dry_run) return print_plan(plan);
+    options.worker_command = {worker_or_throw().string()};
+    options.bundle = bundle.empty() ? fs::path(default_bundle_name(plan.baseline)) : bundle;
+    return run_plan_here(plan, options);
+  }
+
+ private:
+  Plan new_plan(const Experiment& experiment, RunOptions& options) {
+    RunConfig baseline = baseline_of(experiment, context_, *machine_);
+    const DataChoice data = data_of(experiment, baseline, context_);
+    options.data_path = data.path;
+    if (!flags_.is_dry_run) {
+      // Faults of the request come first: preparing a corpus takes a while.
+      make_plan(matrix_request(experiment, baseline), context_.vocabulary);
+      worker_or_throw();
+      options.data_path = prepare_if_missing(data, baseline, context_);
+    }
+    if (!flags_.is_dry_run || fs::exists(data.path)) {
+      adopt_data(baseline, experiment, describe_data(options.data_path));
+    }
+    return make_plan(matrix_request(experiment, baseline), context_.vocabulary);
+  }
+
+  // Only the bundle was named: it says itself what it compares.
+  Plan resumed_plan(const Experiment& experiment, const fs::path& bundle, RunOptions& options) {
+    Plan plan = plan_of(read_manifest(bundle));
+    for (const Arm& arm : plan.arms) {
+      for (const KnownExternalArm& known : context_.vocabulary.external_arms) {
+        if (arm.name == known.name && arm.command == std::vector<std::string>{known.script}) {
+          plan.commands[arm.name] = command_of(known, context_.vocabulary.scripts_folder);
+        }
+      }
+    }
+    if (experiment.data) options.data_path = *experiment.data;
+    options.default_data_path = data_of({}, plan.baseline, context_).path;
+    return plan;
+  }
+
+  int print_plan(const Plan& plan) const {
+    const std::string source =
+        flags_.like.empty() ? fmt::format("at {:.0f} s a block; --like BUNDLE knows better", kDefaultBlockS)
+                            : "as long as those of --like";
+    const BlockDurations durations = flags_.like.empty() ? BlockDurations{} : durations_of(flags_.like);
+    const Printout printout = describe_plan(plan, durations, source);
+    if (flags_.is_json) {
+      std::cout << printout.json.dump(2) << '\n';
+    } else {
+      std::cout << printout.text;
+    }
+    return kExitOk;
+  }
+
+  int run_plan_here(const Plan& plan, const RunOptions& options) {
+    const InterruptGuard guard;
+    const RunSite site = make_run_site(*machine_);
+    Progress progress(std::cerr, ::isatty(STDERR_FILENO) == 1, flags_.is_quiet);
+    const RunOutcome outcome = run_plan(plan, options, site, progress, [&](const fs::path& bundle) {
+      if (!context_.write_report) return;
+      const Printout report = context_.write_report(bundle);
+      if (flags_.is_json) {
+        std::cout << report.json.dump(2) << '\n';
+      } else {
+        std::cout << report.text;
+      }
+    });
+    const std::string resume = fmt::format("steplens matrix --resume {}", options.bundle.string());
+    switch (outcome.end) {
+      case RunEnd::kDone: progress.say(fmt::format("{}; bundle: {}", outcome.reason, options.bundle.string())); break;
+      case RunEnd::kTimeLimit:
+        progress.say(fmt::format("{}; continue with: {}", outcome.reason, resume));
+        break;
+      case RunEnd::kInterrupted:
+      case RunEnd::kUnsteady:
+        progress.say(fmt::format("steplens: stopped after {} complete rounds ({}); continue with: {}",
+                                 outcome.num_complete_rounds, outcome.reason, resume));
+        break;
+      case RunEnd::kBaselineFailed: progress.say(fmt::format("steplens: {}", outcome.reason)); break;
+    }
+    return exit_code_of(outcome);
+  }
+
+  const MatrixFlags& flags_;
+  CliContext& context_;
+  std::unique_ptr<Machine> machine_;
+};
+
+}  // namespace
+
+void add_matrix_verb(CLI::App& app, CliContext& context, int& exit_code) {
+  const auto flags = std::make_shared<MatrixFlags>();
+  CLI::App* verb = app.add_subcommand(
+      "matrix", "measure a matrix of one-variable toggles and write a bundle with its report");
+  verb->footer(kFooter);
+  add_work_flags(*verb, flags->experiment);
+  add_comparison_flags(*verb, flags->experiment);
+  CLI::Option* out = verb->add_option("--out", flags->out, "folder of the bundle (default runs/MODEL-TIME)");
+  CLI::Option* resume = verb->add_option("--resume", flags->resume, "continue the bundle in that folder, or in --out")->expected(0, 1);
+  verb->add_option("--gpu", flags->gpu, "UUID or PCI id of the GPU (default: the first free one)");
+  verb->add_flag("--allow-foreign-load", flags->allows_foreign_load, "measure beside other processes on the GPU");
+  verb->add_option("--block-timeout", flags->block_timeout_s, "seconds after which a block is stopped (default 600)")->check(CLI::PositiveNumber);
+  verb->add_flag("--keep-logs", flags->keeps_logs, "keep each block's output in the bundle (it may name this machine)");
+  verb->add_flag("--dry-run", flags->is_dry_run, "print the plan and write nothing");
+  verb->add_option("--like", flags->like, "with --dry-run: expect blocks as long as those of this bundle");
+  verb->add_flag("--quiet", flags->is_quiet, "no progress");
+  verb->add_flag("--json", flags->is_json, "print results (or the plan) as JSON");
+  verb->callback([flags, out, resume, &context, &exit_code] {
+    flags->is_resume = resume->count() > 0;
+    if (!flags->resume.empty() && out->count() > 0 && flags->resume != flags->out) {
+      throw ConfigError("resume: --out names another folder than --resume");
+    }
+    exit_code = MatrixVerb(*flags, context).run();
+  });
+}
+
+}  // namespace steplens

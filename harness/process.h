@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace steplens {
+
+/// What a waiting loop is asked to do by the user (Ctrl-C).
+enum class StopRequest { kNone, kGently, kAtOnce };
+
+/// A child process to run.
+struct ProcessSpec {
+  std::vector<std::string> command;  // command[0]: path of the executable; no search in PATH.
+  std::vector<std::pair<std::string, std::string>> environment;  // Added to ours, or in its place.
+  std::filesystem::path output_file;  // stdout and stderr are also kept there; empty: nowhere.
+  double timeout_s = 600;
+  double grace_s = 2;  // Between SIGTERM and SIGKILL.
+};
+
+enum class ProcessEnd {
+  kExited,
+  kSignaled,    // Died by a signal that we did not send.
+  kTimeout,     // Stopped by us after `timeout_s`.
+  kStopped,     // Stopped by us because of a StopRequest.
+  kNotStarted,  // The executable could not be started.
+};
+
+/// How a child ended and what it used.
+struct ProcessResult {
+  ProcessEnd end = ProcessEnd::kNotStarted;
+  int exit_code = 0;  // If kExited.
+  int signal = 0;     // If kSignaled.
+  double wall_s = 0;  // Start to exit.
+  double user_s = 0;
+  double system_s = 0;
+  std::int64_t max_resident_bytes = 0;
+  std::vector<std::string> last_lines;  // Of stdout and stderr together: at most 40.
+  std::string why_not_started;
+};
+
+/// Runs `spec` to its end. Blocks; call from the thread that lives as long as the program, because
+/// the kernel kills the child when its parent thread ends.
+///
+/// The child leads a process group of its own, so Ctrl-C reaches only us; it reads /dev/null. A
+/// timeout and a gentle stop send SIGTERM to the group and SIGKILL `grace_s` later; kAtOnce sends
+/// SIGKILL. What is left of the group is killed when the child has ended. If we die, even by
+/// SIGKILL, the child is killed.
+ProcessResult run_process(const ProcessSpec& spec,
+                          const std::function<StopRequest()>& stop_request = {});
+
+/// "SIGSEGV"; "signal 99" for one without a name.
+std::string signal_name(int signal);
+
+}  // namespace steplens

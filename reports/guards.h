@@ -1,0 +1,60 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/bundle.h"
+#include "reports/pairs.h"
+
+/// What must hold before a comparison means anything: one variable, equal work, equal maths. Every
+/// failure is a sentence that names arm, round, field and both values.
+namespace steplens {
+
+/// Which variables differ between an arm and its reference.
+struct VariableCheck {
+  /// Exactly one config key differs (none in an A/A), the blocks ran the planned configs, and their
+  /// environments agree where both state a thing. External programs are never single-variable.
+  bool is_single_variable = false;
+  std::vector<std::string> differing_keys;  // Config keys, then "environment.<path>".
+  std::vector<std::string> failures;        // Sentences, for an arm that should have been one.
+};
+VariableCheck check_variables(const Bundle& bundle, const Arm& arm,
+                              std::span<const BlockPair> pairs);
+
+/// Same tokens, optimizer steps, data and initial weights in every round.
+struct WorkCheck {
+  std::vector<std::string> failures;
+  std::vector<std::string> not_checked;  // An external program left a hash out.
+};
+WorkCheck check_work(const Arm& arm, std::span<const BlockPair> pairs);
+
+/// How far two trajectories may be apart: means of |ratio - 1| over the first 60 steps.
+struct MathsTolerance {
+  double loss_ratio = 0;
+  double grad_norm_ratio = 0;
+};
+
+/// 2e-3 and 2e-2 where a side computes in bf16, fp16 or tf32; else 1e-5 and 1e-4. Between bf16 and
+/// fp32 9e-5 and 2e-3 were measured; the weakest planted fault gives 8.5e-3 and 5.6e-2.
+MathsTolerance maths_tolerance(const RunConfig& candidate, const RunConfig& reference);
+
+/// Steps from the block's beginning (warm-up, then measured) whose loss and gradient norm count:
+/// later ones of two correct runs drift apart by rounding alone.
+inline constexpr std::size_t kNumTrajectorySteps = 60;
+
+/// Same loss and gradient-norm trajectory, same learning rates, parameters that change.
+struct MathsCheck {
+  std::vector<std::string> failures;
+  std::vector<std::string> not_checked;
+  // Largest over the rounds; absent where the contract has no trajectory check. Infinite if a value
+  // was not finite.
+  std::optional<double> loss_deviation_ratio;
+  std::optional<double> grad_norm_deviation_ratio;
+  std::optional<MathsTolerance> tolerance;
+};
+/// `reference` is the arm that `arm` is compared with.
+MathsCheck check_maths(const Arm& arm, const Arm& reference, std::span<const BlockPair> pairs);
+
+}  // namespace steplens

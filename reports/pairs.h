@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "harness/bundle.h"
+
+namespace steplens {
+
+/// A candidate's block and its reference's of the same round: what one log-ratio is made of.
+struct BlockPair {
+  int round_index = 0;
+  const BlockRecord* candidate = nullptr;
+  const BlockRecord* reference = nullptr;
+};
+
+/// Whether the round enters estimates: run to its end and not dropped.
+bool is_usable(const RoundRecord& round);
+
+/// Why a block that ended "ok" cannot enter an estimate (no measured step, no time, no tokens);
+/// empty if it can. External block programs may write anything.
+std::string_view why_unusable(const BlockRecord& block);
+
+/// The throughput blocks of one arm that may enter an estimate, in round order: complete rounds
+/// only, status ok, not superseded. Pointers into `bundle`.
+std::vector<const BlockRecord*> usable_blocks(const Bundle& bundle, std::string_view arm);
+
+/// One pair for each round in which both `arm` and its reference have a usable block, in round
+/// order. Empty for an arm without a reference.
+std::vector<BlockPair> block_pairs(const Bundle& bundle, const Arm& arm);
+
+/// The last pilot of an arm that ended "ok", or nullptr.
+const BlockRecord* find_pilot(const Bundle& bundle, std::string_view arm);
+
+}  // namespace steplens

@@ -1,0 +1,134 @@
+#include "reports/proof.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "harness/error.h"
+#include "reports/format.h"
+#include "reports/pairs.h"
+
+namespace steplens {
+namespace {
+
+constexpr std::array<std::string_view, 3> kNames = {"proven", "no_effect", "not_checked"};
+
+// Counts are per optimizer step, so they are ratios of integers; half of 1/10,000 tells any two
+// apart that a pilot of up to 200 steps can give.
+constexpr double kSameCount = 5e-5;
+
+const nlohmann::json* counters_of(const BlockRecord* pilot) {
+  if (pilot == nullptr || !pilot->evidence.is_object()) return nullptr;
+  const auto it = pilot->evidence.find("counters");
+  return it != pilot->evidence.end() && it->is_object() && !it->empty() ? &*it : nullptr;
+}
+
+std::optional<double> count_in(const nlohmann::json* counters, const std::string& name) {
+  if (counters == nullptr) return std::nullopt;
+  const auto it = counters->find(name);
+  if (it == counters->end()) return 0.0;
+  if (!it->is_number()) return std::nullopt;
+  return it->get<double>();
+}
+
+std::optional<double> number_in(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<bool> holds(const ProofCheck& check, const std::string& level) {
+  if (!check.candidate_count) return std::nullopt;
+  const double count = *check.candidate_count;
+  switch (check.claim) {
+    case Claim::kPresent: return count > kSameCount;
+    case Claim::kAbsent: return count <= kSameCount;
+    case Claim::kEqualsLevel: {
+      const std::optional<double> expected = number_in(level);
+      if (!expected) return std::nullopt;
+      return std::abs(count - *expected) <= kSameCount;
+    }
+    case Claim::kMoreThanReference:
+      if (!check.reference_count) return std::nullopt;
+      return count > *check.reference_count + kSameCount;
+    case Claim::kFewerThanReference:
+      if (!check.reference_count) return std::nullopt;
+      return count < *check.reference_count - kSameCount;
+  }
+  return std::nullopt;
+}
+
+std::string_view words_of(Claim claim) {
+  switch (claim) {
+    case Claim::kPresent: return "present";
+    case Claim::kAbsent: return "absent";
+    case Claim::kEqualsLevel: return "equal to the level";
+    case Claim::kMoreThanReference: return "more than in the reference";
+    case Claim::kFewerThanReference: return "fewer than in the reference";
+  }
+  return "";
+}
+
+std::string with_counts(const ProofCheck& check) {
+  std::string text =
+      fmt::format("{}: {} a step", describe(check),
+                  check.candidate_count ? format_significant(*check.candidate_count) : "not counted");
+  if (check.reference_count) {
+    text += fmt::format(" against {}", format_significant(*check.reference_count));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string_view name_of(Proof proof) { return kNames.at(static_cast<std::size_t>(proof)); }
+
+Proof proof_from_name(std::string_view name) {
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames.at(i) == name) return static_cast<Proof>(i);
+  }
+  throw ConfigError(fmt::format("proof={}: unknown; takes {}", name, fmt::join(kNames, " | ")));
+}
+
+std::string describe(const ProofCheck& check) {
+  return fmt::format("{} {}", check.counter, words_of(check.claim));
+}
+
+ProofResult prove(const Bundle& bundle, const Arm& arm) {
+  if (arm.proof_claims.empty()) {
+    return {.reason = arm.reference.empty() ? "" : "its row claims nothing that a counter could show"};
+  }
+  const nlohmann::json* candidate = counters_of(find_pilot(bundle, arm.name));
+  const nlohmann::json* reference = counters_of(find_pilot(bundle, arm.reference));
+  ProofResult result;
+  std::string failed;
+  std::string missing;
+  std::string proven;
+  for (const ProofClaim& claim : arm.proof_claims) {
+    ProofCheck check{.counter = claim.counter,
+                     .claim = claim.claim,
+                     .candidate_count = count_in(candidate, claim.counter),
+                     .reference_count = count_in(reference, claim.counter)};
+    check.holds = holds(check, arm.level);
+    std::string& list = !check.holds ? missing : *check.holds ? proven : failed;
+    list += (list.empty() ? "" : "; ") + with_counts(check);
+    result.checks.push_back(std::move(check));
+  }
+  if (!failed.empty()) {
+    result.proof = Proof::kNoEffect;
+    result.reason = "claimed, but not so: " + failed;
+  } else if (candidate == nullptr) {
+    result.reason = "no pilot of this arm has counters";
+  } else if (!missing.empty()) {
+    result.reason = "a count is missing: " + missing;
+  } else {
+    result.proof = Proof::kProven;
+    result.reason = proven;
+  }
+  return result;
+}
+
+}  // namespace steplens

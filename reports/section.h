@@ -1,0 +1,29 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "harness/bundle.h"
+#include "reports/document.h"
+#include "reports/results.h"
+
+namespace steplens {
+
+/// What every section reads. Both outlive the report.
+struct ReportInput {
+  const Bundle& bundle;
+  const Results& results;
+};
+
+/// One part of report.md. It only reads; writers decide how its parts look.
+struct Section {
+  std::string_view key;    // Of its file: sections/<key>_section.cpp.
+  std::string_view title;  // Its heading.
+  std::vector<Part> (*parts)(const ReportInput& input);  // Empty: nothing to say, no heading.
+};
+
+/// All sections, in reading order.
+std::span<const Section> all_sections();
+
+}  // namespace steplens

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "reports/section.h"
+
+namespace steplens {
+namespace {
+
+// Words of the shell: everything else stands in single quotes.
+std::string quoted(const std::string& word) {
+  const bool is_plain = !word.empty() && std::ranges::all_of(word, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("._-=/,+:%").find(c) != std::string_view::npos;
+  });
+  if (is_plain) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+std::string value_of(const ConfigField& field, const RunConfig& config) {
+  const nlohmann::json value = field.get(config);
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// Keys that --device and --model set, so that --set need not.
+bool follows_from_model(std::string_view key) {
+  constexpr std::array<std::string_view, 11> kKeys = {
+      "device",   "model",     "num_layers", "d_model", "num_heads", "num_kv_heads",
+      "head_dim", "ffn_width", "vocab_size", "dataset", "world_size"};
+  return std::ranges::find(kKeys, key) != kKeys.end();
+}
+
+// Keys whose default depends on device and model.
+bool is_always_said(std::string_view key) {
+  constexpr std::array<std::string_view, 5> kKeys = {"sequence_length", "global_batch", "precision",
+                                                     "data", "num_threads"};
+  return std::ranges::find(kKeys, key) != kKeys.end();
+}
+
+std::vector<std::string> settings_of(const RunConfig& config) {
+  const RunConfig defaults;
+  std::vector<std::string> words;
+  for (const ConfigField& field : config_fields()) {
+    if (follows_from_model(field.name)) continue;
+    if (!is_always_said(field.name) && field.get(config) == field.get(defaults)) continue;
+    words.push_back(fmt::format("--set {}={}", field.name, value_of(field, config)));
+  }
+  return words;
+}
+
+// "attention=math|cudnn" of toggles in the order of their first arm.
+class Choices {
+ public:
+  void add(std::string_view toggle, std::string_view level) {
+    auto it = std::ranges::find(choices_, toggle, &Choice::toggle);
+    if (it == choices_.end()) {
+      choices_.push_back({.toggle = std::string(toggle)});
+      it = choices_.end() - 1;
+    }
+    if (std::ranges::find(it->levels, level) == it->levels.end()) it->levels.emplace_back(level);
+  }
+
+  bool has(std::string_view toggle) const {
+    return std::ranges::find(choices_, toggle, &Choice::toggle) != choices_.end();
+  }
+
+  std::string text() const {
+    std::vector<std::string> parts;
+    for (const Choice& choice : choices_) {
+      parts.push_back(fmt::format("{}={}", choice.toggle, fmt::join(choice.levels, "|")));
+    }
+    return fmt::format("{}", fmt::join(parts, ","));
+  }
+
+ private:
+  struct Choice {
+    std::string toggle;
+    std::vector<std::string> levels;
+  };
+  std::vector<Choice> choices_;
+};
+
+// A cell's name is "first=level+second=level".
+void add_cell(std::string_view name, Choices& grid) {
+  while (!name.empty()) {
+    const std::string_view part = name.substr(0, name.find('+'));
+    const std::size_t equals = part.find('=');
+    if (equals != std::string_view::npos) grid.add(part.substr(0, equals), part.substr(equals + 1));
+    name.remove_prefix(std::min(name.size(), part.size() + 1));
+  }
+}
+
+std::vector<std::string> choices_of(const Manifest& manifest) {
+  if (manifest.num_aa > 0) return {fmt::format("--aa {}", manifest.num_aa)};
+  Choices grid;
+  Choices toggles;
+  std::vector<std::string> external;
+  for (const Arm& arm : manifest.arms) {
+    if (!arm.is_baseline && arm.name.find('+') != std::string::npos) add_cell(arm.name, grid);
+  }
+  for (const Arm& arm : manifest.arms) {
+    if (!arm.command.empty()) {
+      external.push_back(arm.name);
+    } else if (!arm.toggle.empty() && arm.name.find('+') == std::string::npos &&
+               !grid.has(arm.toggle)) {
+      toggles.add(arm.toggle, arm.level);
+    }
+  }
+  std::vector<std::string> words;
+  if (!toggles.text().empty()) words.push_back("--toggles " + quoted(toggles.text()));
+  if (!grid.text().empty()) words.push_back("--grid " + quoted(grid.text()));
+  if (!external.empty()) words.push_back(fmt::format("--arms {}", fmt::join(external, ",")));
+  return words;
+}
+
+std::string matrix_command(const Manifest& manifest) {
+  std::vector<std::string> words = {
+      "steplens matrix", fmt::format("--device {}", name_of(manifest.baseline.device)),
+      "--model " + quoted(manifest.baseline.model)};
+  for (std::string& word : settings_of(manifest.baseline)) words.push_back(std::move(word));
+  for (std::string& word : choices_of(manifest)) words.push_back(std::move(word));
+  words.push_back(fmt::format("--rounds {}", manifest.num_rounds_planned));
+  words.push_back(fmt::format("--seed {}", manifest.seed));
+  if (manifest.until_halfwidth_ratio) {
+    words.push_back(fmt::format("--until-halfwidth {}", *manifest.until_halfwidth_ratio));
+  }
+  if (manifest.equivalence_ratio != Manifest{}.equivalence_ratio) {
+    words.push_back(fmt::format("--equivalence {}", manifest.equivalence_ratio));
+  }
+  if (manifest.num_measured_steps > 0) {
+    words.push_back(fmt::format("--warmup {} --steps {}", manifest.num_warmup_steps,
+                                manifest.num_measured_steps));
+  }
+  return fmt::format("{}", fmt::join(words, " \\\n  "));
+}
+
+}  // namespace
+
+std::vector<Part> reproduce_parts(const ReportInput& input) {
+  const Manifest& manifest = input.bundle.manifest;
+  // The folder's name only: where it lies is nobody's business. "a/b/" names no file, hence the
+  // second look.
+  const std::filesystem::path folder = input.bundle.folder.lexically_normal();
+  const std::filesystem::path name =
+      folder.has_filename() ? folder.filename() : folder.parent_path().filename();
+  const std::string bundle = quoted(name.empty() ? "BUNDLE" : name.string());
+  return {Paragraph{"Recompute every number of results.json from the raw blocks, and check hashes, "
+                    "orders, work and proof:"},
+          CodeBlock{"steplens verify " + bundle},
+          Paragraph{fmt::format("Run the same matrix again (sources: git {}{}):", manifest.git_sha,
+                                manifest.is_dirty ? ", with changes that it does not hold" : "")},
+          CodeBlock{matrix_command(manifest)}};
+}
+
+}  // namespace steplens

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Fails if a folder includes what it must not know. Run by ctest as `architecture`."""
+
+import pathlib
+import re
+import sys
+
+MAY_INCLUDE = {
+    "harness": {"harness"},
+    "kernels": {"harness", "kernels"},
+    "profilers": {"harness", "profilers"},
+    "workloads": {"harness", "kernels", "workloads"},
+    "reports": {"harness", "reports"},
+    "viewer": {"harness", "reports", "viewer"},
+}
+# These wire the folders together: they may include all of ours.
+COMPOSITION_ROOTS = {"harness/main.cpp", "workloads/worker_main.cpp", "viewer/main.cpp"}
+# The catalog builds without LibTorch and CUDA, unlike the rest of its folder.
+CATALOG = "workloads/catalog/"
+CATALOG_MAY_INCLUDE = ("harness/", CATALOG)
+
+# Third-party headers, and the folders that may know them. tests/ may include what its folder may.
+LEAKS = [
+    ("LibTorch", re.compile(r"(torch|ATen|c10)/"), {"workloads"}),
+    ("CUPTI", re.compile(r"(generated_)?(cupti|nvperf)"), {"profilers"}),
+    ("NCCL", re.compile(r"nccl"), {"workloads"}),
+    ("CUDA", re.compile(r"cuda[._]|cub/|cooperative_groups|mma\.h|cublas"),
+     {"kernels", "profilers", "workloads"}),
+    ("Dear ImGui", re.compile(r"imgui|implot|GLFW/"), {"viewer"}),
+    ("SQLite", re.compile(r"sqlite3"), {"reports"}),
+]
+INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]')
+SOURCES = {".h", ".cpp", ".cu", ".cuh", ".in"}
+
+
+def faults(name: str, included: str):
+    """Why file `name` must not include `included`; nothing if it may."""
+    folder = name.split("/")[0]
+    subject = name.split("/")[1] if folder == "tests" and name.count("/") > 1 else folder
+    target = included.split("/")[0]
+    if folder in MAY_INCLUDE and target in MAY_INCLUDE and name not in COMPOSITION_ROOTS:
+        if target not in MAY_INCLUDE[folder]:
+            yield f"{folder}/ must not include {target}/"
+        elif name.startswith(CATALOG) and not included.startswith(CATALOG_MAY_INCLUDE):
+            yield f"{CATALOG} must not include {included}"
+    for library, pattern, may in LEAKS:
+        if pattern.match(included) and (subject not in may or name.startswith(CATALOG)):
+            yield f"{library} is known only to {', '.join(sorted(may))}: not to include {included} here"
+
+
+def violations(root: pathlib.Path):
+    for folder in [*MAY_INCLUDE, "tests"]:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix not in SOURCES:
+                continue
+            name = path.relative_to(root).as_posix()
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                if match := INCLUDE.match(line):
+                    for fault in faults(name, match[1]):
+                        yield f"{name}:{number}: {fault}"
+
+
+def main() -> int:
+    if len(sys.argv) > 1:
+        print("usage: check_includes.py\n\n" + __doc__)
+        return 0 if sys.argv[1] in {"-h", "--help"} else 2
+    found = list(violations(pathlib.Path(__file__).resolve().parent.parent))
+    for line in found:
+        print(line)
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

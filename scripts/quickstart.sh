@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# From a fresh checkout to the first report, in one command.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+case "${1:-}" in
+  -h | --help)
+    cat <<'TXT'
+usage: scripts/quickstart.sh [arguments of `steplens matrix`]
+
+Installs what is missing (scripts/setup.sh), builds, prepares the default corpus, measures the default
+matrix on this machine's GPU (or on its CPU, with a small model) and writes a report below runs/.
+
+  scripts/quickstart.sh --max-seconds 120
+  scripts/quickstart.sh --toggles 'attention=math|flash,graph'
+TXT
+    exit
+    ;;
+esac
+
+scripts/setup.sh
+STEPLENS_TORCH=$(cmake/find_torch.sh)  # The default corpus is the Python text in there.
+export STEPLENS_TORCH
+
+echo "quickstart: building"
+cmake --preset release --log-level=WARNING >/dev/null
+cmake --build --preset release --target steplens steplens-worker
+
+steplens=build/release/bin/steplens
+if [[ ! -e data/torch-python.bin ]]; then
+  echo "quickstart: preparing the corpus"
+  "$steplens" data prepare
+fi
+
+out=runs/quickstart-$(date +%Y%m%d-%H%M%S)
+echo "quickstart: measuring; a run that is interrupted goes on with: $steplens matrix --resume $out"
+status=0
+"$steplens" matrix --out "$out" "$@" || status=$?
+((status == 0)) || exit "$status"
+
+cat <<TXT
+
+The report:  $out/report.md  (and report.html, results.json)
+Try next:
+  $steplens report $out        print it again
+  $steplens verify $out        recompute every number from the raw blocks
+  $steplens list toggles       what else can be switched
+  $steplens matrix --help      pick toggles, a model, the number of rounds
+TXT

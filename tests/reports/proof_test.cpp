@@ -1,0 +1,111 @@
+#include "reports/proof.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "harness/error.h"
+#include "tests/reports/bundle_builder.h"
+
+namespace steplens {
+namespace {
+
+using ::testing::HasSubstr;
+
+ProofResult prove_claims(std::vector<ProofClaim> claims,
+                         const std::map<std::string, double>& candidate,
+                         const std::map<std::string, double>& reference,
+                         const std::string& key = "attention", const std::string& level = "math") {
+  BundleBuilder builder;
+  builder.add_arm(key, level).proof_claims = std::move(claims);
+  builder.add_pilot("baseline", reference);
+  builder.add_pilot(key + "=" + level, candidate);
+  const Bundle bundle = builder.bundle();
+  return prove(bundle, bundle.manifest.arms[1]);
+}
+
+TEST(Prove, WantsEveryClaimToHold) {
+  const std::vector<ProofClaim> claims = {{"math", Claim::kPresent}, {"flash", Claim::kAbsent}};
+  EXPECT_EQ(prove_claims(claims, {{"math", 12}}, {{"flash", 12}}).proof, Proof::kProven);
+  EXPECT_EQ(prove_claims(claims, {{"math", 12}, {"flash", 1}}, {{"flash", 12}}).proof,
+            Proof::kNoEffect);
+  EXPECT_EQ(prove_claims(claims, {{"flash", 0}}, {{"flash", 12}}).proof, Proof::kNoEffect);
+}
+
+TEST(Prove, SaysWhichClaimFailedWithItsCounts) {
+  const ProofResult result =
+      prove_claims({{"flash", Claim::kAbsent}}, {{"flash", 24}}, {{"flash", 12}});
+  EXPECT_EQ(result.reason, "claimed, but not so: flash absent: 24.00 a step against 12.00");
+  ASSERT_EQ(result.checks.size(), 1U);
+  EXPECT_EQ(result.checks[0].candidate_count, 24);
+  EXPECT_EQ(result.checks[0].reference_count, 12);
+  EXPECT_EQ(result.checks[0].holds, false);
+}
+
+TEST(Prove, ComparesACountWithTheLevel) {
+  const std::vector<ProofClaim> claims = {{"forward_passes", Claim::kEqualsLevel}};
+  EXPECT_EQ(prove_claims(claims, {{"forward_passes", 4}}, {{"forward_passes", 1}}, "accumulation",
+                         "4")
+                .proof,
+            Proof::kProven);
+  EXPECT_EQ(prove_claims(claims, {{"forward_passes", 1}}, {{"forward_passes", 1}}, "accumulation",
+                         "4")
+                .proof,
+            Proof::kNoEffect);
+}
+
+TEST(Prove, ComparesCountsWithTheReferencesPilotStrictly) {
+  const std::vector<ProofClaim> more = {{"n", Claim::kMoreThanReference}};
+  const std::vector<ProofClaim> fewer = {{"n", Claim::kFewerThanReference}};
+  EXPECT_EQ(prove_claims(more, {{"n", 5}}, {{"n", 4}}).proof, Proof::kProven);
+  EXPECT_EQ(prove_claims(more, {{"n", 4}}, {{"n", 4}}).proof, Proof::kNoEffect);
+  EXPECT_EQ(prove_claims(fewer, {{"n", 3}}, {{"n", 4}}).proof, Proof::kProven);
+  EXPECT_EQ(prove_claims(fewer, {{"n", 4}}, {{"n", 4}}).proof, Proof::kNoEffect);
+}
+
+TEST(Prove, CountsACounterThatThePilotLacksAsZero) {
+  EXPECT_EQ(prove_claims({{"n", Claim::kFewerThanReference}}, {{"other", 1}}, {{"n", 4}}).proof,
+            Proof::kProven);
+}
+
+TEST(Prove, ChecksNothingWithoutAPilot) {
+  BundleBuilder builder;
+  builder.add_arm("attention", "math").proof_claims = {{"math", Claim::kPresent}};
+  const Bundle bundle = builder.bundle();
+  const ProofResult result = prove(bundle, bundle.manifest.arms[1]);
+  EXPECT_EQ(result.proof, Proof::kNotChecked);
+  EXPECT_EQ(result.reason, "no pilot of this arm has counters");
+}
+
+TEST(Prove, ChecksNothingWhereTheReferencesPilotIsMissing) {
+  BundleBuilder builder;
+  builder.add_arm("attention", "math").proof_claims = {{"n", Claim::kMoreThanReference}};
+  builder.add_pilot("attention=math", {{"n", 3}});
+  const Bundle bundle = builder.bundle();
+  const ProofResult result = prove(bundle, bundle.manifest.arms[1]);
+  EXPECT_EQ(result.proof, Proof::kNotChecked);
+  EXPECT_THAT(result.reason, HasSubstr("a count is missing"));
+}
+
+TEST(Prove, ChecksNothingWithoutClaims) {
+  EXPECT_EQ(prove_claims({}, {{"n", 1}}, {{"n", 1}}).proof, Proof::kNotChecked);
+}
+
+TEST(Prove, ReadsTheLastPilotThatWentWell) {
+  BundleBuilder builder;
+  builder.add_arm("attention", "math").proof_claims = {{"math", Claim::kPresent}};
+  builder.add_pilot("attention=math", {{"flash", 1}});
+  builder.manifest().blocks.back().is_superseded = true;
+  builder.add_pilot("attention=math", {{"math", 1}});
+  const Bundle bundle = builder.bundle();
+  EXPECT_EQ(prove(bundle, bundle.manifest.arms[1]).proof, Proof::kProven);
+}
+
+TEST(ProofNames, ReadBack) {
+  for (const Proof proof : {Proof::kProven, Proof::kNoEffect, Proof::kNotChecked}) {
+    EXPECT_EQ(proof_from_name(name_of(proof)), proof);
+  }
+  EXPECT_THROW(proof_from_name("perhaps"), ConfigError);
+}
+
+}  // namespace
+}  // namespace steplens

@@ -1,0 +1,389 @@
+#include "workloads/catalog/toggles.h"
+
+#include <algorithm>
+
+namespace steplens {
+namespace {
+
+// ---- reasons why a level cannot run ----
+
+std::string_view needs_cuda(const RunConfig& config) {
+  return config.device == Device::kCuda ? "" : "needs a CUDA device; this runs on the CPU";
+}
+
+std::string_view no_mem_efficient(const RunConfig& config) {
+  if (config.device != Device::kCuda) return needs_cuda(config);
+  if (config.shape.num_heads != config.shape.num_kv_heads) {
+    return "the memory-efficient kernel takes no grouped query heads (num_kv_heads < num_heads)";
+  }
+  return "";
+}
+
+std::string_view no_flash(const RunConfig& config) {
+  if (config.device != Device::kCuda) return "";
+  if (config.precision == Precision::kFp32 || config.precision == Precision::kTf32) {
+    return "the flash kernel takes bf16 or fp16 only; set precision=bf16";
+  }
+  if (config.shape.head_dim > 256) return "the flash kernel takes head_dim <= 256";
+  return "";
+}
+
+std::string_view no_cudnn(const RunConfig& config) {
+  if (config.device != Device::kCuda) return needs_cuda(config);
+  if (config.precision == Precision::kFp32 || config.precision == Precision::kTf32) {
+    return "cuDNN attention takes bf16 or fp16 only; set precision=bf16";
+  }
+  if (config.shape.head_dim % 8 != 0 || config.shape.head_dim > 256) {
+    return "cuDNN attention takes head_dim <= 256 that is a multiple of 8";
+  }
+  return "";
+}
+
+std::string_view no_bf16(const RunConfig& config) {
+  // Without AVX512_BF16 or AMX a bf16 product on a CPU is emulated, 22 times slower than fp32.
+  return config.device == Device::kCuda ? "" : "bf16 on a CPU is emulated unless it has AMX";
+}
+
+std::string_view no_fp16(const RunConfig& config) {
+  return config.device == Device::kCuda ? "" : "fp16 training with loss scaling needs a CUDA device";
+}
+
+std::string_view no_graph(const RunConfig& config) {
+  return config.device == Device::kCuda ? "" : "CUDA graphs need a CUDA device";
+}
+
+std::string_view no_accumulation(const RunConfig& config, std::int64_t accumulation) {
+  const std::int64_t parts = accumulation * config.world_size;
+  return config.accumulation_holds == AccumulationHolds::kMicroBatch ||
+                 config.global_batch_size % parts == 0
+             ? ""
+             : "global_batch is not a multiple of this accumulation x world_size";
+}
+
+template <std::int64_t kAccumulation>
+constexpr Level accumulation_level(std::string_view name) {
+  return {.name = name,
+          .apply = [](RunConfig& config) { config.num_accumulation = kAccumulation; },
+          .why_not = [](const RunConfig& config) {
+            return no_accumulation(config, kAccumulation);
+          }};
+}
+
+// ---- levels ----
+
+constexpr Level kAttention[] = {
+    {.name = "math", .apply = [](RunConfig& c) { c.attention = Attention::kMath; }},
+    {.name = "mem_efficient",
+     .apply = [](RunConfig& c) { c.attention = Attention::kMemEfficient; },
+     .why_not = no_mem_efficient},
+    {.name = "flash",
+     .apply = [](RunConfig& c) { c.attention = Attention::kFlash; },
+     .why_not = no_flash},
+    {.name = "cudnn",
+     .apply = [](RunConfig& c) { c.attention = Attention::kCudnn; },
+     .why_not = no_cudnn},
+};
+constexpr Level kAccumulation[] = {
+    accumulation_level<1>("1"), accumulation_level<2>("2"),   accumulation_level<4>("4"),
+    accumulation_level<8>("8"), accumulation_level<16>("16"),
+};
+constexpr Level kGraph[] = {
+    {.name = "off", .apply = [](RunConfig& c) { c.graph = false; }},
+    {.name = "on", .apply = [](RunConfig& c) { c.graph = true; }, .why_not = no_graph},
+};
+constexpr Level kOptimizer[] = {
+    {.name = "loop", .apply = [](RunConfig& c) { c.optimizer = Optimizer::kLoop; }},
+    {.name = "foreach", .apply = [](RunConfig& c) { c.optimizer = Optimizer::kForeach; }},
+    {.name = "fused", .apply = [](RunConfig& c) { c.optimizer = Optimizer::kFused; }},
+};
+constexpr Level kPrecision[] = {
+    {.name = "fp32", .apply = [](RunConfig& c) { c.precision = Precision::kFp32; }},
+    {.name = "tf32",
+     .apply = [](RunConfig& c) { c.precision = Precision::kTf32; },
+     .why_not = needs_cuda},
+    {.name = "bf16",
+     .apply = [](RunConfig& c) { c.precision = Precision::kBf16; },
+     .why_not = no_bf16},
+    {.name = "fp16",
+     .apply = [](RunConfig& c) { c.precision = Precision::kFp16; },
+     .why_not = no_fp16},
+};
+constexpr Level kCheckpoint[] = {
+    {.name = "off", .apply = [](RunConfig& c) { c.checkpoint = Checkpoint::kOff; }},
+    {.name = "full", .apply = [](RunConfig& c) { c.checkpoint = Checkpoint::kFull; }},
+};
+constexpr Level kData[] = {
+    {.name = "sync", .apply = [](RunConfig& c) { c.data = DataPath::kSync; }},
+    {.name = "prefetch", .apply = [](RunConfig& c) { c.data = DataPath::kPrefetch; }},
+    {.name = "pinned",
+     .apply = [](RunConfig& c) { c.data = DataPath::kPinned; },
+     .why_not = needs_cuda},
+};
+constexpr Level kBatching[] = {
+    {.name = "packed", .apply = [](RunConfig& c) { c.batching = Batching::kPacked; }},
+    {.name = "padded", .apply = [](RunConfig& c) { c.batching = Batching::kPadded; }},
+    {.name = "bucketed", .apply = [](RunConfig& c) { c.batching = Batching::kBucketed; }},
+};
+constexpr Level kSyncEveryMicroStep[] = {
+    {.name = "off", .apply = [](RunConfig& c) { c.sync_every_micro_step = false; }},
+    {.name = "on", .apply = [](RunConfig& c) { c.sync_every_micro_step = true; }},
+};
+constexpr Level kFrozen[] = {
+    {.name = "none", .apply = [](RunConfig& c) { c.frozen = Frozen::kNone; }},
+    {.name = "embeddings", .apply = [](RunConfig& c) { c.frozen = Frozen::kEmbeddings; }},
+};
+constexpr Level kAllocator[] = {
+    {.name = "default", .apply = [](RunConfig& c) { c.allocator = Allocator::kDefault; }},
+    {.name = "expandable_segments",
+     .apply = [](RunConfig& c) { c.allocator = Allocator::kExpandableSegments; },
+     .why_not = needs_cuda},
+};
+constexpr Level kInstrumentation[] = {
+    {.name = "full", .apply = [](RunConfig& c) { c.instrumentation = Instrumentation::kFull; }},
+    {.name = "minimal",
+     .apply = [](RunConfig& c) { c.instrumentation = Instrumentation::kMinimal; }},
+};
+constexpr Level kInjectedSpin[] = {
+    {.name = "off", .apply = [](RunConfig& c) { c.injected_spin_ns = 0; }},
+    {.name = "500us", .apply = [](RunConfig& c) { c.injected_spin_ns = 500'000; }},
+    {.name = "1ms", .apply = [](RunConfig& c) { c.injected_spin_ns = 1'000'000; }},
+    {.name = "5ms", .apply = [](RunConfig& c) { c.injected_spin_ns = 5'000'000; }},
+};
+
+// ---- proof of effect: operator counts of the pilot, per optimizer step (workloads/evidence.h) ----
+
+constexpr std::string_view kFlashCpu = "aten::_scaled_dot_product_flash_attention_for_cpu";
+constexpr std::string_view kFlash = "aten::_scaled_dot_product_flash_attention";
+constexpr std::string_view kMemEfficient = "aten::_scaled_dot_product_efficient_attention";
+constexpr std::string_view kCudnn = "aten::_scaled_dot_product_cudnn_attention";
+constexpr std::string_view kMath = "aten::_scaled_dot_product_attention_math";
+constexpr std::string_view kFused = "aten::_fused_adamw_";
+constexpr std::string_view kLerp = "aten::lerp_";
+constexpr std::string_view kForeachLerp = "aten::_foreach_lerp_";
+
+constexpr EvidenceRule kAttentionEvidence[] = {
+    {"math", Device::kCpu, kMath, Claim::kPresent},
+    {"math", Device::kCpu, kFlashCpu, Claim::kAbsent},
+    {"flash", Device::kCpu, kFlashCpu, Claim::kPresent},
+    {"flash", Device::kCpu, kMath, Claim::kAbsent},
+    {"math", Device::kCuda, kMath, Claim::kPresent},
+    {"math", Device::kCuda, kFlash, Claim::kAbsent},
+    {"math", Device::kCuda, kCudnn, Claim::kAbsent},
+    {"math", Device::kCuda, kMemEfficient, Claim::kAbsent},
+    {"mem_efficient", Device::kCuda, kMemEfficient, Claim::kPresent},
+    {"mem_efficient", Device::kCuda, kFlash, Claim::kAbsent},
+    {"mem_efficient", Device::kCuda, kCudnn, Claim::kAbsent},
+    {"flash", Device::kCuda, kFlash, Claim::kPresent},
+    {"flash", Device::kCuda, kCudnn, Claim::kAbsent},
+    {"flash", Device::kCuda, kMath, Claim::kAbsent},
+    {"cudnn", Device::kCuda, kCudnn, Claim::kPresent},
+    {"cudnn", Device::kCuda, kFlash, Claim::kAbsent},
+    {"cudnn", Device::kCuda, kMath, Claim::kAbsent},
+};
+constexpr EvidenceRule kAccumulationEvidence[] = {
+    {"1", Device::kCpu, "forward_passes", Claim::kEqualsLevel},
+    {"2", Device::kCpu, "forward_passes", Claim::kEqualsLevel},
+    {"4", Device::kCpu, "forward_passes", Claim::kEqualsLevel},
+    {"8", Device::kCpu, "forward_passes", Claim::kEqualsLevel},
+    {"16", Device::kCpu, "forward_passes", Claim::kEqualsLevel},
+    {"1", Device::kCuda, "forward_passes", Claim::kEqualsLevel},
+    {"2", Device::kCuda, "forward_passes", Claim::kEqualsLevel},
+    {"4", Device::kCuda, "forward_passes", Claim::kEqualsLevel},
+    {"8", Device::kCuda, "forward_passes", Claim::kEqualsLevel},
+    {"16", Device::kCuda, "forward_passes", Claim::kEqualsLevel},
+};
+constexpr EvidenceRule kGraphEvidence[] = {
+    {"on", Device::kCuda, "graph_replays", Claim::kPresent},
+    {"on", Device::kCuda, "operators", Claim::kFewerThanReference},
+};
+constexpr EvidenceRule kOptimizerEvidence[] = {
+    {"loop", Device::kCpu, kLerp, Claim::kPresent},
+    {"loop", Device::kCpu, kForeachLerp, Claim::kAbsent},
+    {"loop", Device::kCuda, kLerp, Claim::kPresent},
+    {"loop", Device::kCuda, kForeachLerp, Claim::kAbsent},
+    {"foreach", Device::kCpu, kForeachLerp, Claim::kPresent},
+    {"foreach", Device::kCuda, kForeachLerp, Claim::kPresent},
+    {"fused", Device::kCpu, kFused, Claim::kPresent},
+    {"fused", Device::kCpu, kForeachLerp, Claim::kAbsent},
+    {"fused", Device::kCuda, kFused, Claim::kPresent},
+    {"fused", Device::kCuda, kForeachLerp, Claim::kAbsent},
+};
+constexpr EvidenceRule kPrecisionEvidence[] = {
+    {"fp32", Device::kCuda, "matmuls_fp32", Claim::kPresent},
+    {"fp32", Device::kCuda, "matmuls_bf16", Claim::kAbsent},
+    {"tf32", Device::kCuda, "matmuls_tf32", Claim::kPresent},
+    {"tf32", Device::kCuda, "matmuls_bf16", Claim::kAbsent},
+    {"bf16", Device::kCuda, "matmuls_bf16", Claim::kPresent},
+    {"fp16", Device::kCuda, "matmuls_fp16", Claim::kPresent},
+    {"fp16", Device::kCuda, "aten::_amp_foreach_non_finite_check_and_unscale_", Claim::kPresent},
+};
+constexpr EvidenceRule kCheckpointEvidence[] = {
+    {"full", Device::kCpu, "block_forwards", Claim::kMoreThanReference},
+    {"full", Device::kCuda, "block_forwards", Claim::kMoreThanReference},
+};
+constexpr EvidenceRule kDataEvidence[] = {
+    {"sync", Device::kCpu, "loader_thread_batches", Claim::kAbsent},
+    {"sync", Device::kCuda, "loader_thread_batches", Claim::kAbsent},
+    {"prefetch", Device::kCpu, "loader_thread_batches", Claim::kPresent},
+    {"prefetch", Device::kCuda, "loader_thread_batches", Claim::kPresent},
+    {"prefetch", Device::kCuda, "pinned_copies", Claim::kAbsent},
+    {"pinned", Device::kCuda, "loader_thread_batches", Claim::kPresent},
+    {"pinned", Device::kCuda, "pinned_copies", Claim::kPresent},
+};
+constexpr EvidenceRule kBatchingEvidence[] = {
+    {"packed", Device::kCpu, "padding_positions", Claim::kAbsent},
+    {"packed", Device::kCuda, "padding_positions", Claim::kAbsent},
+    {"padded", Device::kCpu, "padding_positions", Claim::kPresent},
+    {"padded", Device::kCuda, "padding_positions", Claim::kPresent},
+    {"bucketed", Device::kCpu, "distinct_row_lengths", Claim::kMoreThanReference},
+    {"bucketed", Device::kCuda, "distinct_row_lengths", Claim::kMoreThanReference},
+};
+constexpr EvidenceRule kSyncEvidence[] = {
+    {"on", Device::kCpu, "loss_reads", Claim::kPresent},
+    {"on", Device::kCuda, "loss_reads", Claim::kPresent},
+    {"off", Device::kCpu, "loss_reads", Claim::kAbsent},
+    {"off", Device::kCuda, "loss_reads", Claim::kAbsent},
+};
+constexpr EvidenceRule kFrozenEvidence[] = {
+    {"embeddings", Device::kCpu, "aten::embedding_dense_backward", Claim::kAbsent},
+    {"embeddings", Device::kCpu, "frozen_parameters", Claim::kPresent},
+    {"embeddings", Device::kCuda, "aten::embedding_dense_backward", Claim::kAbsent},
+    {"embeddings", Device::kCuda, "frozen_parameters", Claim::kPresent},
+};
+constexpr EvidenceRule kAllocatorEvidence[] = {
+    {"expandable_segments", Device::kCuda, "expandable_segments", Claim::kPresent},
+    {"default", Device::kCuda, "expandable_segments", Claim::kAbsent},
+};
+constexpr EvidenceRule kInstrumentationEvidence[] = {
+    {"minimal", Device::kCuda, "timing_events", Claim::kAbsent},
+    {"minimal", Device::kCpu, "nvtx_ranges", Claim::kAbsent},
+    {"minimal", Device::kCuda, "nvtx_ranges", Claim::kAbsent},
+};
+constexpr EvidenceRule kInjectedSpinEvidence[] = {
+    {"500us", Device::kCpu, "injected_spins", Claim::kPresent},
+    {"1ms", Device::kCpu, "injected_spins", Claim::kPresent},
+    {"5ms", Device::kCpu, "injected_spins", Claim::kPresent},
+    {"500us", Device::kCuda, "injected_spins", Claim::kPresent},
+    {"1ms", Device::kCuda, "injected_spins", Claim::kPresent},
+    {"5ms", Device::kCuda, "injected_spins", Claim::kPresent},
+};
+
+// ---- the table of contents of what this project can compare ----
+
+constexpr Toggle kToggles[] = {
+    {.name = "attention",
+     .summary = "which scaled_dot_product_attention kernel runs",
+     .key = "attention",
+     .levels = kAttention,
+     .evidence = kAttentionEvidence,
+     .is_in_default_matrix = true},
+    {.name = "accumulation",
+     .summary = "micro-steps per optimizer step; holds what accumulation_holds says",
+     .key = "accumulation",
+     .levels = kAccumulation,
+     .evidence = kAccumulationEvidence,
+     .contract_for =
+         [](const RunConfig& config) {
+           return config.accumulation_holds == AccumulationHolds::kMicroBatch
+                      ? Contract::kSameTokens
+                      : Contract::kSameMaths;
+         },
+     .is_in_default_matrix = true},
+    {.name = "graph",
+     .summary = "the whole step captured once and replayed as one CUDA graph",
+     .key = "graph",
+     .levels = kGraph,
+     .evidence = kGraphEvidence,
+     .is_in_default_matrix = true},
+    {.name = "optimizer",
+     .summary = "AdamW as one launch a tensor and op, lists of tensors, or one fused update",
+     .key = "optimizer",
+     .levels = kOptimizer,
+     .evidence = kOptimizerEvidence,
+     .is_in_default_matrix = true},
+    {.name = "precision",
+     .summary = "arithmetic of the matrix products; weights stay fp32",
+     .key = "precision",
+     .levels = kPrecision,
+     .evidence = kPrecisionEvidence},
+    {.name = "checkpoint",
+     .summary = "recompute each block's activations in the backward pass",
+     .key = "checkpoint",
+     .levels = kCheckpoint,
+     .evidence = kCheckpointEvidence,
+     .is_in_default_matrix = true},
+    {.name = "data",
+     .summary = "batches made in the step, by a prefetch thread, or that and pinned memory",
+     .key = "data",
+     .levels = kData,
+     .evidence = kDataEvidence},
+    {.name = "batching",
+     .summary = "rows packed from the stream, padded documents, or documents bucketed by length",
+     .key = "batching",
+     .levels = kBatching,
+     .evidence = kBatchingEvidence,
+     .contract = Contract::kSameTokens},
+    {.name = "sync_every_micro_step",
+     .summary = "wait for the device and read the loss after every micro-step",
+     .key = "sync_every_micro_step",
+     .levels = kSyncEveryMicroStep,
+     .evidence = kSyncEvidence},
+    {.name = "frozen",
+     .summary = "parameters that do not train",
+     .key = "frozen",
+     .levels = kFrozen,
+     .evidence = kFrozenEvidence,
+     .contract = Contract::kDifferentMaths},
+    {.name = "allocator",
+     .summary = "expandable segments in the caching allocator",
+     .key = "allocator",
+     .levels = kAllocator,
+     .evidence = kAllocatorEvidence},
+    {.name = "instrumentation",
+     .summary = "what Steplens itself costs: events, NVTX ranges and sampler, or nothing of them",
+     .key = "instrumentation",
+     .levels = kInstrumentation,
+     .evidence = kInstrumentationEvidence},
+    {.name = "injected_spin",
+     .summary = "a known slowdown, to check that the matrix finds it",
+     .key = "injected_spin_ns",
+     .levels = kInjectedSpin,
+     .evidence = kInjectedSpinEvidence},
+};
+
+constexpr ExternalArm kExternalArms[] = {
+    {.name = "torch-eager",
+     .summary = "PyTorch eager in Python: same data, weights, clip and schedule",
+     .script = "torch_step.py"},
+};
+
+}  // namespace
+
+std::span<const Toggle> all_toggles() { return kToggles; }
+
+std::span<const ExternalArm> all_external_arms() { return kExternalArms; }
+
+std::string_view why_not(const RunConfig& config) {
+  for (const Toggle& toggle : kToggles) {
+    const Level* level = find_level(toggle, current_level(toggle, config));
+    if (level != nullptr && level->why_not != nullptr) {
+      const std::string_view reason = level->why_not(config);
+      if (!reason.empty()) return reason;
+    }
+  }
+  if (config.graph) {
+    if (config.optimizer == Optimizer::kLoop) {
+      return "graph=on bakes the loop optimizer's bias correction into the graph; take "
+             "optimizer=foreach or fused";
+    }
+    if (config.sync_every_micro_step) {
+      return "graph=on cannot wait for the device inside the captured step";
+    }
+    if (config.batching != Batching::kPacked) {
+      return "graph=on needs one shape for every step; batching=padded and bucketed vary it";
+    }
+  }
+  return "";
+}
+
+}  // namespace steplens

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace steplens {
+
+/// Counts of what really ran, by name; `evidence.counters` of a pilot's block.json, per optimizer
+/// step. Toggles name these counters in their evidence rules:
+///  - operator names as the dispatcher calls them ("aten::_fused_adamw_"), forward and backward;
+///  - "operators": all of them, i.e. what the host dispatched while the steps ran;
+///  - "matmuls_<dtype>": mm, addmm and bmm by the type of their operands (tf32: fp32 operands while
+///    TF32 is allowed);
+///  - what the step counts itself: "forward_passes", "block_forwards", "graph_replays",
+///    "loss_reads", "padding_positions", "distinct_row_lengths", "loader_thread_batches",
+///    "pinned_copies", "frozen_parameters", "injected_spins", "timing_events", "nvtx_ranges",
+///    "expandable_segments".
+/// Not exact about zero: a counter that is missing counts as 0.
+using Counters = std::map<std::string, std::int64_t>;
+
+/// Adds `count` to a counter of the step's own; cheap, always on, any thread.
+void count_event(std::string_view counter, std::int64_t count = 1);
+
+/// All counts of `count_event` since the process began.
+Counters event_counts();
+
+/// Listens to every operator of every thread while it lives. One at a time. Costs microseconds an
+/// operator: pilots only, never throughput blocks.
+class OperatorCounter {
+ public:
+  OperatorCounter();
+  ~OperatorCounter();
+  OperatorCounter(const OperatorCounter&) = delete;
+  OperatorCounter& operator=(const OperatorCounter&) = delete;
+  Counters counts() const;
+
+ private:
+  std::uint64_t handle_;
+};
+
+}  // namespace steplens

@@ -1,0 +1,198 @@
+#include "workloads/model.h"
+
+#include <ATen/Context.h>
+#include <ATen/Generator.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/outer.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/rms_norm.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/silu.h>
+#include <c10/core/GradMode.h>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "harness/error.h"
+#include "harness/files.h"
+#include "workloads/checkpoint.h"
+#include "workloads/evidence.h"
+#include "workloads/ranges.h"
+
+namespace steplens {
+namespace {
+
+constexpr std::size_t kTensorsPerBlock = 6;
+
+at::Generator make_generator(at::Device device, std::uint64_t seed) {
+  at::Generator generator = at::globalContext().defaultGenerator(device).clone();
+  generator.set_current_seed(seed);
+  return generator;
+}
+
+}  // namespace
+
+Model::Model(const RunConfig& config) : config_(config) {
+  const ModelShape& shape = config.shape;
+  const at::Device device(config.device == Device::kCuda ? at::kCUDA : at::kCPU,
+                          config.device == Device::kCuda ? 0 : -1);
+  if (config.device == Device::kCuda) at::globalContext().lazyInitDevice(at::kCUDA);
+  at::Generator generator = make_generator(device, config.seed);
+  const at::TensorOptions options = at::TensorOptions(device).dtype(at::kFloat);
+  const c10::AutoGradMode no_grad(false);
+
+  const auto add = [&](std::string name, at::Tensor value) {
+    value.set_requires_grad(true);
+    parameters_.push_back({.name = std::move(name), .value = std::move(value)});
+  };
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns, double std) {
+    return at::empty({rows, columns}, options).normal_(0.0, std, generator);
+  };
+  constexpr double kStd = 0.02;  // GPT-2's.
+  const double residual_std = kStd / std::sqrt(2.0 * static_cast<double>(shape.num_layers));
+  const std::int64_t q_width = shape.num_heads * shape.head_dim;
+  const std::int64_t kv_width = shape.num_kv_heads * shape.head_dim;
+
+  add("embedding", matrix(shape.vocab_size, shape.d_model, kStd));
+  for (std::int64_t layer = 0; layer < shape.num_layers; ++layer) {
+    const auto name = [&](std::string_view part) { return fmt::format("block{}.{}", layer, part); };
+    add(name("norm1"), at::ones({shape.d_model}, options));
+    add(name("wqkv"), matrix(q_width + 2 * kv_width, shape.d_model, kStd));
+    add(name("wo"), matrix(shape.d_model, q_width, residual_std));
+    add(name("norm2"), at::ones({shape.d_model}, options));
+    add(name("w13"), matrix(2 * shape.ffn_width, shape.d_model, kStd));
+    add(name("w2"), matrix(shape.d_model, shape.ffn_width, residual_std));
+    range_names_.push_back(fmt::format("block {}", layer));
+  }
+  add("norm", at::ones({shape.d_model}, options));
+  add("head", matrix(shape.vocab_size, shape.d_model, kStd));
+
+  if (config.frozen == Frozen::kEmbeddings) {
+    parameters_.front().is_trained = false;
+    parameters_.front().value.set_requires_grad(false);
+    count_event("frozen_parameters", parameters_.front().value.numel());
+  }
+
+  // cos and sin of position x frequency, both halves alike (the non-interleaved form).
+  const at::Tensor half = at::arange(0, shape.head_dim, 2, options);
+  const at::Tensor frequency =
+      at::pow(at::Scalar(config.rope_base), half * (-1.0 / static_cast<double>(shape.head_dim)));
+  const at::Tensor angle_TD =
+      at::outer(at::arange(0, config.sequence_length, 1, options), frequency);
+  const at::Tensor both_TD = at::cat({angle_TD, angle_TD}, 1);
+  cos_TD_ = both_TD.cos();
+  sin_TD_ = both_TD.sin();
+}
+
+at::Tensor Model::rotate(const at::Tensor& x_BHTD) const {
+  const std::int64_t half = x_BHTD.size(3) / 2;
+  const at::Tensor cos_TD = cos_TD_.narrow(0, 0, x_BHTD.size(2)).to(x_BHTD.scalar_type());
+  const at::Tensor sin_TD = sin_TD_.narrow(0, 0, x_BHTD.size(2)).to(x_BHTD.scalar_type());
+  const std::vector<at::Tensor> halves = x_BHTD.split(half, 3);
+  return x_BHTD * cos_TD + at::cat({-halves[1], halves[0]}, 3) * sin_TD;
+}
+
+at::Tensor Model::block(std::size_t layer_index, const at::Tensor& x_BTC,
+                        at::TensorList weights) const {
+  SL_CHECK(weights.size() == kTensorsPerBlock);
+  const Range range(range_names_[layer_index].c_str());
+  count_event("block_forwards");
+  const ModelShape& shape = config_.shape;
+  const std::int64_t num_rows = x_BTC.size(0);
+  const std::int64_t length = x_BTC.size(1);
+  const std::int64_t q_width = shape.num_heads * shape.head_dim;
+  const std::int64_t kv_width = shape.num_kv_heads * shape.head_dim;
+
+  at::Tensor x;
+  {
+    at::Tensor h;
+    {
+      const Range norm("norm");
+      h = at::rms_norm(x_BTC, {shape.d_model}, weights[0], config_.norm_epsilon);
+    }
+    const Range attention("attention");
+    const at::Tensor qkv = at::linear(h, weights[1]);
+    const std::vector<at::Tensor> parts = qkv.split_with_sizes({q_width, kv_width, kv_width}, 2);
+    const auto heads = [&](const at::Tensor& part, std::int64_t num_heads) {
+      return part.view({num_rows, length, num_heads, shape.head_dim}).transpose(1, 2);
+    };
+    const at::Tensor q_BHTD = rotate(heads(parts[0], shape.num_heads));
+    const at::Tensor k_BKTD = rotate(heads(parts[1], shape.num_kv_heads));
+    const at::Tensor v_BKTD = heads(parts[2], shape.num_kv_heads);
+    const at::Tensor y_BHTD = at::scaled_dot_product_attention(
+        q_BHTD, k_BKTD, v_BKTD, {}, 0.0, /*is_causal=*/true, std::nullopt,
+        /*enable_gqa=*/shape.num_heads != shape.num_kv_heads);
+    const at::Tensor y_BTC = y_BHTD.transpose(1, 2).reshape({num_rows, length, q_width});
+    x = x_BTC + at::linear(y_BTC, weights[2]);
+  }
+  at::Tensor h;
+  {
+    const Range norm("norm");
+    h = at::rms_norm(x, {shape.d_model}, weights[3], config_.norm_epsilon);
+  }
+  const Range mlp("mlp");
+  const std::vector<at::Tensor> gate_up = at::linear(h, weights[4]).split(shape.ffn_width, 2);
+  return x + at::linear(at::silu(gate_up[0]) * gate_up[1], weights[5]);
+}
+
+at::Tensor Model::loss_sum(const at::Tensor& tokens_BT, const at::Tensor& targets_BT) const {
+  count_event("forward_passes");
+  const ModelShape& shape = config_.shape;
+  at::Tensor x_BTC;
+  {
+    const Range range("embedding");
+    x_BTC = at::embedding(parameters_.front().value, tokens_BT);
+  }
+  for (std::size_t layer = 0; layer < static_cast<std::size_t>(shape.num_layers); ++layer) {
+    std::vector<at::Tensor> weights;
+    weights.reserve(kTensorsPerBlock);
+    for (std::size_t i = 0; i < kTensorsPerBlock; ++i) {
+      weights.push_back(parameters_[1 + layer * kTensorsPerBlock + i].value);
+    }
+    x_BTC = config_.checkpoint == Checkpoint::kFull
+                ? checkpointed_block(*this, layer, autocast_mode(config_), x_BTC, weights)
+                : block(layer, x_BTC, weights);
+  }
+  at::Tensor h_BTC;
+  {
+    const Range range("norm");
+    h_BTC = at::rms_norm(x_BTC, {shape.d_model}, parameters_[parameters_.size() - 2].value,
+                         config_.norm_epsilon);
+  }
+  at::Tensor logits_BTV;
+  {
+    const Range range("head");
+    logits_BTV = at::linear(h_BTC, parameters_.back().value);
+  }
+  const Range range("loss");
+  return at::cross_entropy_loss(logits_BTV.view({-1, shape.vocab_size}), targets_BT.reshape({-1}),
+                                {}, at::Reduction::Sum, /*ignore_index=*/-100);
+}
+
+std::string Model::weights_hash() const {
+  const c10::AutoGradMode no_grad(false);
+  std::vector<at::Tensor> sums;
+  for (const Parameter& parameter : parameters_) {
+    const at::Tensor bits = parameter.value.detach().contiguous().view(at::kInt).reshape({-1}).to(
+        at::kLong);
+    const at::Tensor weight = at::arange(bits.numel(), bits.options()).remainder_(65521).add_(1);
+    sums.push_back(bits.sum());
+    sums.push_back(bits.mul(weight).sum());
+  }
+  std::string bytes;
+  for (const at::Tensor& sum : sums) {
+    const std::int64_t value = sum.item<std::int64_t>();
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));  // Little-endian hosts only.
+  }
+  return sha256_hex(bytes);
+}
+
+}  // namespace steplens

@@ -1,0 +1,368 @@
+#include "workloads/run_block.h"
+
+#include <ATen/Context.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "harness/error.h"
+#include "harness/statistics.h"
+#include "workloads/attention.h"
+#include "workloads/catalog/batcher.h"
+#include "workloads/catalog/data_hash.h"
+#include "workloads/catalog/toggles.h"
+#include "workloads/catalog/token_file.h"
+#include "workloads/data_feed.h"
+#include "workloads/device_info.h"
+#include "workloads/evidence.h"
+#include "workloads/ranges.h"
+#include "workloads/step_clock.h"
+#include "workloads/step_executor.h"
+#include "workloads/train_step.h"
+
+namespace steplens {
+namespace {
+
+// Steps of a pilot over which operators are counted, after its warm-up.
+constexpr std::int64_t kNumProbeSteps = 2;
+
+// Counters of what happens inside the step's code, which a replayed graph does not run again: a
+// graph's count is that of its capture.
+constexpr std::string_view kCountedInStep[] = {"forward_passes", "block_forwards", "loss_reads",
+                                               "injected_spins"};
+
+Counters difference(const Counters& after, const Counters& before) {
+  Counters result;
+  for (const auto& [name, count] : after) {
+    const auto it = before.find(name);
+    const std::int64_t change = count - (it == before.end() ? 0 : it->second);
+    if (change != 0) result[name] = change;
+  }
+  return result;
+}
+
+// Everything that one block needs while it runs, in the order in which it comes to life.
+class BlockRun {
+ public:
+  BlockRun(const BlockConfig& block, Sampler& sampler)
+      : block_(block),
+        config_(block.config),
+        sampler_(sampler),
+        file_(block.data_path),
+        num_measured_steps_(block.kind == BlockKind::kPilot
+                                ? std::max(block.num_measured_steps, kNumProbeSteps)
+                                : block.num_measured_steps),
+        warmup_(file_, config_, {block.first_data_step_index, block.num_warmup_steps}, block.rank,
+                block.world_size),
+        measured_(file_, config_,
+                  {block.first_data_step_index + block.num_warmup_steps, num_measured_steps_},
+                  block.rank, block.world_size) {
+    file_.check_fits(config_);
+  }
+
+  void run(BlockRecord& record) {
+    record.environment = environment_of(config_);
+    TrainStep train_step(config_, num_data_steps());
+    record.weights_hash = train_step.model().weights_hash();
+    if (config_.device == Device::kCuda) c10::cuda::CUDACachingAllocator::emptyCache();
+    const std::unique_ptr<StepExecutor> executor = make_step_executor(config_, train_step);
+    consumed_.reserve(static_cast<std::size_t>(num_data_steps()));
+    const std::unique_ptr<DataFeed> feed = make_data_feed(
+        config_, [this](std::int64_t index) { return make_batch(index); }, num_data_steps());
+
+    if (block_.kind == BlockKind::kPilot) {
+      run_pilot(record, *feed, *executor);
+    } else {
+      run_fixed(record, *feed, *executor);
+    }
+    record.memory = memory_of(config_, executor->hidden_bytes());
+    if (config_.graph) record.compile_ns = executor->compile_ns();
+    fill_log(record, train_step);
+    fill_hashes(record);
+    record.final_weights_hash = train_step.model().weights_hash();
+    check_finite(record);
+  }
+
+ private:
+  std::int64_t num_data_steps() const {
+    return block_.num_warmup_steps + num_measured_steps_;
+  }
+
+  StepBatch make_batch(std::int64_t index) {
+    StepBatch batch = index < block_.num_warmup_steps
+                          ? warmup_.step(index)
+                          : measured_.step(index - block_.num_warmup_steps);
+    // Hashed after the measured steps: SHA-256 has no place inside the clock.
+    consumed_.push_back(batch);
+    return batch;
+  }
+
+  void run_step(DataFeed& feed, StepExecutor& executor, StepArrays& arrays) {
+    FedStep fed = feed.next();
+    for (const DeviceMicroBatch& micro : fed.step.micro_batches) {
+      row_lengths_.insert(micro.tokens_BT.size(1));
+    }
+    arrays.num_positions.push_back(fed.num_positions);
+    arrays.num_valid_tokens.push_back(fed.num_valid_tokens);
+    arrays.num_loss_tokens.push_back(fed.num_loss_tokens);
+    arrays.data_wait_ns.push_back(fed.wait_ns);
+    executor.run(fed.step);
+    ++num_steps_run_;
+  }
+
+  // Warm-up of a fixed length, then the measured steps.
+  void run_fixed(BlockRecord& record, DataFeed& feed, StepExecutor& executor) {
+    const auto clock =
+        make_step_clock(config_, std::max(block_.num_warmup_steps, block_.num_measured_steps));
+    std::vector<bool> events;
+    clock->start();
+    for (std::int64_t i = 0; i < block_.num_warmup_steps; ++i) {
+      const std::int64_t before = num_events(executor);
+      run_step(feed, executor, record.warmup);
+      clock->end_step();
+      events.push_back(num_events(executor) != before);
+    }
+    take_times(record.warmup, clock->finish());
+    reset_memory_peaks(config_);
+
+    const bool is_sampled = config_.instrumentation == Instrumentation::kFull;
+    if (is_sampled) sampler_.start();
+    clock->start();
+    for (std::int64_t i = 0; i < block_.num_measured_steps; ++i) {
+      const std::int64_t before = num_events(executor);
+      run_step(feed, executor, record.steps);
+      clock->end_step();
+      events.push_back(num_events(executor) != before);
+    }
+    record.measured_wall_ns = take_times(record.steps, clock->finish());
+    if (is_sampled) record.samples = sampler_.stop();
+
+    WarmupDetector detector;
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      const std::size_t num_warmup = record.warmup.size();
+      detector.feed(i < num_warmup ? record.warmup.step_wall_ns[i]
+                                   : record.steps.step_wall_ns[i - num_warmup],
+                    events[i]);
+    }
+    const std::optional<int> detected = detector.num_warmup_steps();
+    record.evidence["detected_warmup_steps"] =
+        detected ? nlohmann::json(*detected) : nlohmann::json(nullptr);
+    record.evidence["warmup_disagrees"] = !detected || *detected > block_.num_warmup_steps;
+  }
+
+  // Warm-up by detection, then a few steps whose operators are counted.
+  void run_pilot(BlockRecord& record, DataFeed& feed, StepExecutor& executor) {
+    const auto clock = make_step_clock(config_, num_data_steps());
+    WarmupDetector detector;
+    StepArrays all;
+    std::vector<bool> events;
+    std::size_t num_fed = 0;
+    Counters in_capture_operators;
+    Counters in_capture_events;
+    const double limit_ns = block_.max_pilot_s * 1e9;
+    double elapsed_ns = 0;
+
+    sampler_.start();
+    clock->start();
+    for (std::int64_t i = 0; i < block_.num_warmup_steps; ++i) {
+      const std::int64_t before = num_events(executor);
+      const bool is_capture = config_.graph && i == kNumStepsBeforeCapture;
+      if (is_capture) {
+        const OperatorCounter counter;
+        const Counters events_before = event_counts();
+        run_step(feed, executor, all);
+        in_capture_operators = counter.counts();
+        in_capture_events = difference(event_counts(), events_before);
+      } else {
+        run_step(feed, executor, all);
+      }
+      events.push_back(num_events(executor) != before);
+      const std::int64_t observed_ns = clock->end_step();
+      if (observed_ns < 0) continue;
+      elapsed_ns += static_cast<double>(observed_ns);
+      if (detector.feed(observed_ns, events[num_fed++]) || elapsed_ns > limit_ns) break;
+    }
+    const std::size_t num_run = all.size();
+    take_times(all, clock->finish());
+    record.samples = sampler_.stop();
+
+    // The steps from the detected end of the warm-up on are the clean ones.
+    const std::size_t num_warmup = detector.is_settled()
+                                       ? static_cast<std::size_t>(*detector.num_warmup_steps())
+                                       : num_run / 2;
+    split(all, num_warmup, record);
+    record.evidence["detected_warmup_steps"] = num_warmup;
+    record.evidence["warmup_settled"] = detector.is_settled();
+
+    StepArrays probe;
+    Counters operators;
+    {
+      const OperatorCounter counter;
+      for (std::int64_t i = 0; i < kNumProbeSteps; ++i) run_step(feed, executor, probe);
+      if (config_.device == Device::kCuda) c10::cuda::device_synchronize();
+      operators = counter.counts();
+    }
+    record.evidence["counters"] = counters(operators, in_capture_operators, in_capture_events);
+    record.evidence["num_probe_steps"] = kNumProbeSteps;
+  }
+
+  Counters counters(const Counters& operators, const Counters& in_capture_operators,
+                    const Counters& in_capture_events) const {
+    Counters result;
+    for (const auto& [name, count] : operators) result[name] = count / kNumProbeSteps;
+    for (const auto& [name, count] : in_capture_operators) {
+      // What the graph holds ran once, in the capture; "operators" stays what the host dispatches.
+      if (name != "operators") result[name] = count;
+    }
+    for (const auto& [name, count] : event_counts()) {
+      result[name] = name == "frozen_parameters"
+                         ? count
+                         : std::max<std::int64_t>(
+                               count > 0 ? 1 : 0,
+                               std::llround(static_cast<double>(count) /
+                                            static_cast<double>(num_steps_run_)));
+    }
+    if (config_.graph) {
+      for (const std::string_view name : kCountedInStep) {
+        const auto it = in_capture_events.find(std::string(name));
+        if (it != in_capture_events.end()) result[it->first] = it->second;
+      }
+    }
+    result["distinct_row_lengths"] = static_cast<std::int64_t>(row_lengths_.size());
+    result["expandable_segments"] = has_expandable_segments(config_) ? 1 : 0;
+    result["nvtx_ranges"] = num_ranges_opened() / num_steps_run_;
+    return result;
+  }
+
+  std::int64_t num_events(const StepExecutor& executor) const {
+    return num_allocator_events(config_) + (executor.compile_ns() > 0 ? 1 : 0);
+  }
+
+  static std::int64_t take_times(StepArrays& arrays, StepTimes times) {
+    arrays.step_wall_ns = std::move(times.wall_ns);
+    arrays.step_gpu_ns = std::move(times.gpu_ns);
+    return times.total_wall_ns;
+  }
+
+  static void split(const StepArrays& all, std::size_t num_warmup, BlockRecord& record) {
+    const auto cut = [&](auto member) {
+      const auto& source = all.*member;
+      if (source.empty()) return;
+      const auto middle = source.begin() + static_cast<std::ptrdiff_t>(num_warmup);
+      (record.warmup.*member).assign(source.begin(), middle);
+      (record.steps.*member).assign(middle, source.end());
+    };
+    cut(&StepArrays::step_wall_ns);
+    cut(&StepArrays::step_gpu_ns);
+    cut(&StepArrays::num_positions);
+    cut(&StepArrays::num_valid_tokens);
+    cut(&StepArrays::num_loss_tokens);
+    cut(&StepArrays::data_wait_ns);
+    for (const std::int64_t wall_ns : record.steps.step_wall_ns) record.measured_wall_ns += wall_ns;
+  }
+
+  void fill_log(BlockRecord& record, const TrainStep& train_step) const {
+    const auto rows = train_step.log().rows(
+        static_cast<std::int64_t>(record.warmup.size() + record.steps.size()));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      StepArrays& arrays = i < record.warmup.size() ? record.warmup : record.steps;
+      arrays.loss.push_back(rows[i][0]);
+      arrays.grad_norm.push_back(rows[i][1]);
+      arrays.lr.push_back(rows[i][2]);
+    }
+  }
+
+  void fill_hashes(BlockRecord& record) const {
+    DataHash hash;
+    for (const StepBatch& batch : consumed_) hash.add(batch);
+    record.data_hash = hash.hex();
+    std::vector<std::int64_t> offsets(warmup_.span_offsets().begin(),
+                                      warmup_.span_offsets().end());
+    offsets.insert(offsets.end(), measured_.span_offsets().begin(),
+                   measured_.span_offsets().end());
+    record.data_set_hash = data_set_hash(file_, offsets, config_.sequence_length);
+  }
+
+  static void check_finite(BlockRecord& record) {
+    for (std::size_t i = 0; i < record.steps.loss.size(); ++i) {
+      if (std::isfinite(record.steps.loss[i]) && std::isfinite(record.steps.grad_norm[i])) continue;
+      // fp16 starts with a loss scale that overflows on purpose; its gradient norm may, once.
+      if (std::isfinite(record.steps.loss[i]) && record.config.precision == Precision::kFp16) {
+        continue;
+      }
+      record.status = BlockStatus::kNan;
+      record.reason = fmt::format("measured step {}: loss {}, gradient norm {}", i,
+                                  record.steps.loss[i], record.steps.grad_norm[i]);
+      return;
+    }
+  }
+
+  const BlockConfig& block_;
+  const RunConfig& config_;
+  Sampler& sampler_;
+  TokenFile file_;
+  std::int64_t num_measured_steps_;
+  Batcher warmup_, measured_;
+  std::vector<StepBatch> consumed_;
+  std::set<std::int64_t> row_lengths_;
+  std::int64_t num_steps_run_ = 0;
+};
+
+}  // namespace
+
+BlockRecord run_block(const BlockConfig& block, Sampler& sampler) {
+  const RunConfig& config = block.config;
+  validate(config);
+  BlockRecord record{.kind = block.kind,
+                     .arm = block.arm,
+                     .round_index = block.round_index,
+                     .rank = block.rank,
+                     .world_size = block.world_size,
+                     .config = config};
+  const auto end_as = [&](BlockStatus status, std::string reason) {
+    record.status = status;
+    record.reason = std::move(reason);
+    // Arrays of unequal length would make the record unreadable; what they held is not a result.
+    record.warmup = {};
+    record.steps = {};
+    return record;
+  };
+  const std::string_view reason = why_not(config);
+  if (!reason.empty()) return end_as(BlockStatus::kUnsupported, std::string(reason));
+  prepare_process(config, block.device_id);
+  enable_ranges(config.instrumentation == Instrumentation::kFull);
+  force_attention(config.attention);
+  try {
+    // One side stream for everything, graph or not: autograd's nodes remember the stream on which
+    // they were made, and arms must not differ in it.
+    std::optional<c10::cuda::CUDAStreamGuard> stream;
+    if (config.device == Device::kCuda) {
+      stream.emplace(c10::cuda::getStreamFromPool(/*isHighPriority=*/false));
+    }
+    const std::string refusal = why_attention_cannot_run(config);
+    if (!refusal.empty()) return end_as(BlockStatus::kUnsupported, refusal);
+    BlockRun run(block, sampler);
+    run.run(record);
+  } catch (const c10::OutOfMemoryError& error) {
+    const std::string text = error.what_without_backtrace();
+    return end_as(BlockStatus::kOom, text.substr(0, text.find('\n')));
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    const bool is_oom = text.find("out of memory") != std::string::npos;
+    return end_as(is_oom ? BlockStatus::kOom : BlockStatus::kCrash,
+                  text.substr(0, text.find('\n')));
+  } catch (const std::bad_alloc&) {
+    return end_as(BlockStatus::kOom, "the host ran out of memory");
+  }
+  return record;
+}
+
+}  // namespace steplens

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "harness/block.h"
+#include "harness/machine.h"
+
+namespace steplens {
+
+/// Runs one block in this process: prepares it, warms up, measures, and returns the whole record.
+///
+/// Never throws for what a training run can do: out of memory, non-finite loss, an attention
+/// backend that refuses, an error of the library are statuses of the record. Throws ConfigError for
+/// a config or token file that cannot be used, DeviceError for a device that is not there.
+/// `sampler` collects curves while the measured steps run.
+BlockRecord run_block(const BlockConfig& block, Sampler& sampler);
+
+}  // namespace steplens

@@ -1,0 +1,135 @@
+#include "workloads/train_step.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+
+#include <chrono>
+
+#include "harness/error.h"
+#include "workloads/autocast.h"
+#include "workloads/catalog/lr_schedule.h"
+#include "workloads/evidence.h"
+#include "workloads/ranges.h"
+#include "workloads/spin.h"
+
+namespace steplens {
+namespace {
+
+at::TensorOptions device_options(const RunConfig& config) {
+  return at::TensorOptions(config.device == Device::kCuda ? at::kCUDA : at::kCPU);
+}
+
+}  // namespace
+
+StepLog::StepLog(const RunConfig& config, std::int64_t max_steps)
+    : log_(at::zeros({max_steps, 3}, device_options(config).dtype(at::kFloat))),
+      row_index_(at::zeros({1}, device_options(config).dtype(at::kLong))) {}
+
+void StepLog::append(const at::Tensor& loss, const at::Tensor& grad_norm,
+                     const at::Tensor& learning_rate) {
+  const c10::AutoGradMode no_grad(false);
+  log_.index_copy_(0, row_index_,
+                   at::stack({loss.reshape({}), grad_norm.reshape({}), learning_rate.reshape({})})
+                       .to(at::kFloat)
+                       .unsqueeze(0));
+  row_index_.add_(1);
+}
+
+std::vector<std::vector<double>> StepLog::rows(std::int64_t num_steps) const {
+  const at::Tensor host = log_.narrow(0, 0, num_steps).to(at::kCPU).to(at::kDouble).contiguous();
+  const double* values = host.const_data_ptr<double>();
+  std::vector<std::vector<double>> result;
+  for (std::int64_t i = 0; i < num_steps; ++i) {
+    result.emplace_back(values + 3 * i, values + 3 * (i + 1));
+  }
+  return result;
+}
+
+TrainStep::TrainStep(const RunConfig& config, std::int64_t max_steps)
+    : config_(config),
+      model_(config),
+      scaler_(config),
+      optimizer_(make_adamw(config, model_)),
+      log_(config, max_steps) {
+  std::vector<float> rates;
+  for (std::int64_t i = 0; i < max_steps; ++i) {
+    rates.push_back(static_cast<float>(learning_rate_at(config, i)));
+  }
+  schedule_ = at::from_blob(rates.data(), {max_steps}, at::kFloat)
+                  .clone()
+                  .to(device_options(config).device());
+  step_index_ = at::zeros({1}, device_options(config).dtype(at::kLong));
+}
+
+at::Tensor TrainStep::accumulate(const DeviceStep& step) {
+  SL_CHECK(step.num_loss_tokens > 0);
+  const double weight = 1.0 / static_cast<double>(step.num_loss_tokens);
+  at::Tensor total;
+  for (const DeviceMicroBatch& micro : step.micro_batches) {
+    const Range micro_step("micro-step");
+    at::Tensor loss;
+    {
+      const Range forward("forward");
+      const AutocastScope autocast(autocast_mode(config_));
+      loss = model_.loss_sum(micro.tokens_BT, micro.targets_BT) * weight;
+    }
+    {
+      const Range backward("backward");
+      if (scaler_.is_active()) {
+        (loss * scaler_.scale()).backward();
+      } else {
+        loss.backward();
+      }
+    }
+    const at::Tensor detached = loss.detach();
+    if (config_.sync_every_micro_step) {
+      // What a training loop that prints its loss does: wait for the device and read one number.
+      count_event("loss_reads");
+      static_cast<void>(detached.item<float>());
+    }
+    total = total.defined() ? total + detached : detached;
+  }
+  return total;
+}
+
+void TrainStep::run(const DeviceStep& step) {
+  const Range range("step");
+  reset_gradients();
+  const at::Tensor loss = accumulate(step);
+  const at::Tensor learning_rate = schedule_.index_select(0, step_index_).reshape({});
+  at::Tensor grad_norm;
+  {
+    const Range clip("clip");
+    const std::vector<at::Tensor> gradients = gradients_of(model_);
+    scaler_.unscale(gradients);
+    grad_norm = clip_gradients(gradients, config_.max_grad_norm);
+  }
+  {
+    const Range optimizer("optimizer");
+    optimizer_->step(learning_rate, learning_rate_at(config_, host_step_index_),
+                     scaler_.found_inf());
+    scaler_.update();
+  }
+  log_.append(loss, grad_norm, learning_rate);
+  {
+    const c10::AutoGradMode no_grad(false);
+    step_index_.add_(1);
+  }
+  ++host_step_index_;
+  if (config_.injected_spin_ns > 0) {
+    count_event("injected_spins");
+    spin(config_.device, config_.injected_spin_ns);
+  }
+}
+
+void TrainStep::reset_gradients() {
+  for (const Parameter& parameter : model_.parameters()) {
+    if (parameter.is_trained) at::Tensor(parameter.value).mutable_grad().reset();
+  }
+}
+
+}  // namespace steplens
