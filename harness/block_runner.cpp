@@ -177,6 +177,8 @@ BlockOutcome BlockRunner::run_in(const BlockTask& task, const fs::path& folder) 
   auto [record, is_ours] = judge_block(config, process, block_json);
   std::error_code ignored;
   if (is_ours) {
+    // Two blocks that died alike must not be the same file: `verify` takes that for a copy.
+    record.evidence["start_s"] = start_s;
     fs::remove_all(block_json, ignored);
     write_json_atomically(block_json, to_json(record));
   }

@@ -55,9 +55,9 @@ struct RunConfig {
 
   std::int64_t num_threads = 1;  // Compute threads on the CPU.
   std::uint64_t seed = 1;        // Initial weights and choice of data.
-  double learning_rate = 6e-4;   // Peak, reached at the end of the warm-up.
+  double learning_rate = 3e-4;   // Peak, reached at the end of the warm-up.
   double min_learning_rate_ratio = 0.1;   // Floor of the cosine, relative to the peak.
-  std::int64_t num_lr_warmup_steps = 20;  // In optimizer steps.
+  std::int64_t num_lr_warmup_steps = 100;  // In optimizer steps. Shorter and the loss turns chaotic.
   std::int64_t num_lr_total_steps = 600;  // In optimizer steps.
   double weight_decay = 0.1;
   double beta1 = 0.9;

@@ -12,8 +12,8 @@
 
 namespace steplens {
 
-/// How often a GPU is looked at. Power and utilisation are averages over 0.1 s and more inside the
-/// driver, so that a shorter period would read the same numbers again.
+/// How often a GPU is looked at. Inside the driver utilisation is an average over 1/6 to 1 s and
+/// power one over 1 s (nvml.h), so that a shorter period would show little more.
 inline constexpr std::chrono::nanoseconds kGpuSamplePeriod = std::chrono::milliseconds(100);
 
 /// How often a CPU's frequency is looked at. The kernel writes all of /proc/cpuinfo for it: 35 us

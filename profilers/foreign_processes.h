@@ -17,7 +17,7 @@ struct GpuUsers {
   std::optional<std::int64_t> memory_used_bytes;  // Of the GPU, by everybody.
 };
 
-/// A CUDA context alone takes more than this; what driver and firmware use beyond `reserved` less.
+/// More than an idle driver holds beyond what it reserves, less than a program with a model takes.
 inline constexpr std::int64_t kForeignMemoryBytes = std::int64_t{300} << 20;
 
 /// Compute processes whose pid is visible and not in `own_pids`. In a container the driver may

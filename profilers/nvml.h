@@ -14,8 +14,8 @@ namespace steplens {
 /// no GPUs. Thread-safe. Handles that it gave stay valid as long as it lives.
 class Nvml {
  public:
-  /// The one of this machine: loaded at the first call, kept until the process ends (another
-  /// nvmlInit costs tens of milliseconds; the driver cleans up after a process by itself).
+  /// The one of this machine: loaded at the first call and kept until the process ends, because
+  /// initializing opens every device; the driver cleans up after a process by itself.
   static const Nvml& system();
 
   /// Initializes the library behind `api`.

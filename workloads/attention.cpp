@@ -48,11 +48,10 @@ std::string why_attention_cannot_run(const RunConfig& config) {
   const AutocastMode mode = autocast_mode(config);
   // Autocast casts inside the real operator, not inside the question: so cast by hand.
   const at::TensorOptions options =
-      at::TensorOptions(mode.device)
-          .dtype(mode.is_enabled ? mode.type : at::kFloat)
-          .requires_grad(true);
+      at::TensorOptions(mode.device).dtype(mode.is_enabled ? mode.type : at::kFloat);
   const auto make = [&](std::int64_t num_heads) {
     return at::empty({1, config.sequence_length, num_heads, shape.head_dim}, options)
+        .set_requires_grad(true)
         .transpose(1, 2);
   };
   const at::Tensor q = make(shape.num_heads);

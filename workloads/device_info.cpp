@@ -54,7 +54,8 @@ json peak_rss_bytes() {
 
 void prepare_process(const RunConfig& config, const std::string& gpu_uuid) {
   at::set_num_threads(static_cast<int>(config.num_threads));
-  at::set_num_interop_threads(1);
+  // May be said once a process only.
+  if (at::get_num_interop_threads() != 1) at::set_num_interop_threads(1);
   if (config.device == Device::kCpu) return;
   // Before the first CUDA call, after which the list of devices is fixed.
   if (!gpu_uuid.empty()) ::setenv("CUDA_VISIBLE_DEVICES", gpu_uuid.c_str(), 1);

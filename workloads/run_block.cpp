@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -49,6 +50,22 @@ Counters difference(const Counters& after, const Counters& before) {
   return result;
 }
 
+// Where a block's time outside the measured steps goes: what to shorten next.
+class PhaseTimer {
+ public:
+  void end(const char* phase) {
+    const auto now = std::chrono::steady_clock::now();
+    durations_[phase] =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(now - start_).count();
+    start_ = now;
+  }
+  const nlohmann::json& durations() const { return durations_; }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  nlohmann::json durations_ = nlohmann::json::object();
+};
+
 // Everything that one block needs while it runs, in the order in which it comes to life.
 class BlockRun {
  public:
@@ -69,9 +86,11 @@ class BlockRun {
   }
 
   void run(BlockRecord& record) {
+    PhaseTimer phases;
     record.environment = environment_of(config_);
     TrainStep train_step(config_, num_data_steps());
     record.weights_hash = train_step.model().weights_hash();
+    phases.end("model_ns");
     if (config_.device == Device::kCuda) c10::cuda::CUDACachingAllocator::emptyCache();
     const std::unique_ptr<StepExecutor> executor = make_step_executor(config_, train_step);
     consumed_.reserve(static_cast<std::size_t>(num_data_steps()));
@@ -83,11 +102,14 @@ class BlockRun {
     } else {
       run_fixed(record, *feed, *executor);
     }
+    phases.end("steps_ns");
     record.memory = memory_of(config_, executor->hidden_bytes());
     if (config_.graph) record.compile_ns = executor->compile_ns();
     fill_log(record, train_step);
     fill_hashes(record);
     record.final_weights_hash = train_step.model().weights_hash();
+    phases.end("record_ns");
+    record.evidence["phases"] = phases.durations();
     check_finite(record);
   }
 
@@ -222,7 +244,7 @@ class BlockRun {
       // What the graph holds ran once, in the capture; "operators" stays what the host dispatches.
       if (name != "operators") result[name] = count;
     }
-    for (const auto& [name, count] : event_counts()) {
+    for (const auto& [name, count] : difference(event_counts(), events_before_)) {
       result[name] = name == "frozen_parameters"
                          ? count
                          : std::max<std::int64_t>(
@@ -238,7 +260,7 @@ class BlockRun {
     }
     result["distinct_row_lengths"] = static_cast<std::int64_t>(row_lengths_.size());
     result["expandable_segments"] = has_expandable_segments(config_) ? 1 : 0;
-    result["nvtx_ranges"] = num_ranges_opened() / num_steps_run_;
+    result["nvtx_ranges"] = (num_ranges_opened() - num_ranges_before_) / num_steps_run_;
     return result;
   }
 
@@ -312,6 +334,9 @@ class BlockRun {
   std::int64_t num_measured_steps_;
   Batcher warmup_, measured_;
   std::vector<StepBatch> consumed_;
+  // A process that runs several blocks (a test) counts on.
+  Counters events_before_ = event_counts();
+  std::int64_t num_ranges_before_ = num_ranges_opened();
   std::set<std::int64_t> row_lengths_;
   std::int64_t num_steps_run_ = 0;
 };

@@ -64,15 +64,6 @@ class BatcherTest : public testing::FolderTest {
   }
 };
 
-TEST(SplitMix64, GivesPublishedSequence) {
-  SplitMix64 random(1234567);  // Test values of the algorithm's page at Rosetta Code.
-  EXPECT_EQ(random.next(), 6457827717110365317U);
-  EXPECT_EQ(random.next(), 3203168211198807973U);
-  EXPECT_EQ(random.next(), 9817491932198370423U);
-  EXPECT_EQ(random.next(), 4593380528125082431U);
-  EXPECT_EQ(random.next(), 16408922859458223821U);
-}
-
 // Computed by a separate Python program; tests/scripts/data_parity_test.py has the same values.
 TEST(Permutation, GivesSameOrderAsPython) {
   EXPECT_THAT(permutation(10, 1, 0), ElementsAre(4, 2, 1, 3, 7, 9, 5, 0, 6, 8));

@@ -192,6 +192,7 @@ TEST(MfuRatio, RefusesMoreThanAllOfThePeak) {
 
 TEST(MfuRatio, RefusesWhatIsNoAmount) {
   EXPECT_THROW(mfu_ratio(10, 1, 0), ConfigError);
+  EXPECT_THROW(mfu_ratio(0, 1, 0), ConfigError);
   EXPECT_THROW(mfu_ratio(-10, 1, 1000), ConfigError);
   EXPECT_THROW(mfu_ratio(10, std::numeric_limits<double>::quiet_NaN(), 1000), ConfigError);
   EXPECT_THROW(mfu_ratio(10, 1, std::numeric_limits<double>::infinity()), ConfigError);

@@ -39,7 +39,7 @@ TEST(GpuBlockSampler, SamplesOnItsThreadBetweenStartAndStop) {
   const std::size_t num_calls_at_stop = replay.num_calls("clock_event_reasons");
 
   const auto n = json.at("num_samples").get<std::size_t>();
-  EXPECT_GE(n, 4u);  // The fifth may have been under way.
+  EXPECT_GE(n, 5u);
   EXPECT_EQ(n, num_calls_at_stop);
   for (const char* name :
        {"time_ns", "sm_clock_mhz", "memory_clock_mhz", "power_watts", "temperature_celsius",
@@ -50,7 +50,6 @@ TEST(GpuBlockSampler, SamplesOnItsThreadBetweenStartAndStop) {
   const auto times_ns = json.at("time_ns").get<std::vector<std::int64_t>>();
   EXPECT_GE(times_ns.front(), 500'000) << "the first sample stands in the middle of its period";
   for (std::size_t i = 1; i < n; ++i) EXPECT_GT(times_ns[i], times_ns[i - 1]);
-  EXPECT_GE(json.at("duration_ns").get<std::int64_t>(), times_ns[n - 2]);
 
   // 1000 MHz once, then 1980.
   const double mean_mhz = (1000.0 + 1980.0 * static_cast<double>(n - 1)) / static_cast<double>(n);
@@ -198,8 +197,9 @@ TEST(GpuBlockSampler, HasTheSameKeysWithAndWithoutAGpu) {
   const auto keys = [&nvml](const std::string& uuid) {
     const auto sampler = make_gpu_sampler(nvml, uuid, Host(), kNever);
     sampler->start();
+    const nlohmann::json json = sampler->stop();
     std::set<std::string> names;
-    for (const auto& [name, value] : sampler->stop().items()) names.insert(name);
+    for (const auto& [name, value] : json.items()) names.insert(name);
     return names;
   };
   EXPECT_EQ(keys("GPU-0"), keys("GPU-8"));

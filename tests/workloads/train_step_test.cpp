@@ -159,7 +159,7 @@ MathsCheck check(const BlockRecord& candidate, const BlockRecord& reference) {
 TEST(TrainStep, FollowsAnIndependentTrainingLoopForAllThreeOptimizers) {
   force_attention(Attention::kFlash);
   RunConfig config = faulty_world();
-  const std::vector<DeviceStep> steps = make_steps(config, 24);
+  const std::vector<DeviceStep> steps = make_steps(config, 40);
   const BlockRecord expected = reference_run(config, steps, Fault::kNone);
   EXPECT_LT(expected.steps.loss.back(), expected.steps.loss.front());
   for (const Optimizer optimizer : {Optimizer::kLoop, Optimizer::kForeach, Optimizer::kFused}) {
@@ -180,7 +180,7 @@ TEST(TrainStep, FollowsAnIndependentTrainingLoopForAllThreeOptimizers) {
 TEST(TrainStep, PlantedFaultsAreCaughtByTheMathsGuard) {
   force_attention(Attention::kFlash);
   const RunConfig config = faulty_world();
-  const std::vector<DeviceStep> steps = make_steps(config, 24);
+  const std::vector<DeviceStep> steps = make_steps(config, 40);
   const BlockRecord right = product_run(config, steps);
   for (const Fault fault : {Fault::kNoClip, Fault::kNoWarmup, Fault::kBakedLearningRate,
                             Fault::kMeanOfMeans, Fault::kLostMicroBatch,

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "harness/error.h"
+#include "harness/statistics.h"
 
 namespace steplens {
 namespace {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "harness/run_config.h"
-#include "harness/statistics.h"
 #include "workloads/catalog/token_file.h"
 
 // Which tokens an optimizer step sees: a pure function of token file, config and step index,
@@ -20,11 +19,9 @@
 namespace steplens {
 
 /// A permutation of 0 .. n-1: Fisher-Yates on 0, 1, 2, ..., for i from n-1 down to 1 swapping items
-/// i and next() % (i + 1), with next() of SplitMix64(SplitMix64(seed).next() ^ stream)
-/// (splitmix64: state += 0x9e3779b97f4a7c15; z = state; z = (z ^ z>>30) * 0xbf58476d1ce4e5b9;
-/// z = (z ^ z>>27) * 0x94d049bb133111eb; next is z ^ z>>31, all modulo 2^64).
-/// (Consecutive streams must not start at states that splitmix64's own increment joins, hence the
-/// first next().)
+/// i and next() % (i + 1), with next() of SplitMix64(SplitMix64(seed).next() ^ stream) (in
+/// harness/statistics.h; scripts/arms/token_data.py writes it out). Streams that follow each other
+/// must not begin at states that SplitMix64's own steps join, hence the first next().
 std::vector<std::int64_t> permutation(std::int64_t n, std::uint64_t seed, std::uint64_t stream);
 
 /// Target of a position that is not trained on; cross-entropy's ignore_index.

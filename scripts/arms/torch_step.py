@@ -1,0 +1,664 @@
+#!/usr/bin/env python3
+"""PyTorch eager arm: the training step of steplens-worker, written in Python.
+
+One block of the block protocol (block_protocol.py): same tokens, same initial weights, same clip, same
+learning rates as the C++ step, on a CPU or one GPU. `steplens matrix --arms torch-eager` starts it; by
+hand: STEPLENS_BLOCK_CONFIG=block_config.json python3 torch_step.py
+
+Exit codes: 0 a block.json was written, whatever its status; 2 the config or the data is wrong.
+"""
+# Shapes: A micro-batches, B rows, T positions, C channels, H query heads, K key/value heads, D head
+# dim, F FFN width, V vocabulary.
+
+import collections
+import ctypes
+import hashlib
+import math
+import os
+import platform
+import queue
+import resource
+import struct
+import sys
+import threading
+import time
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.checkpoint import checkpoint
+
+import block_protocol
+import token_data
+
+BACKENDS = {
+    "math": SDPBackend.MATH,
+    "mem_efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+}
+AUTOCAST_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+REFUSALS_OF_ATTENTION = ("No available kernel", "No viable backend")
+NUM_LOADED_STEPS = 2  # Batches that the loader thread keeps ready.
+
+
+def why_unsupported(config):
+    """A whole sentence, or nothing if this arm can run the config."""
+    is_cuda = config["device"] == "cuda"
+    if is_cuda and not torch.cuda.is_available():
+        return "device=cuda: PyTorch finds no GPU here."
+    if config["batching"] != "packed":
+        return f"batching={config['batching']}: this arm packs only."
+    if config["graph"] == "on":
+        return "graph=on: this arm is eager; it captures no CUDA graph."
+    if config["world_size"] != 1:
+        return f"world_size={config['world_size']}: this arm runs on one rank."
+    if config["instrumentation"] != "full":
+        return "instrumentation=minimal: this arm always takes the time of each step."
+    if config["injected_spin_ns"] != 0:
+        return "injected_spin_ns: this arm has no spin kernel."
+    if not is_cuda:
+        if config["precision"] not in ("fp32", "bf16"):
+            return f"precision={config['precision']}: needs a GPU."
+        if config["attention"] not in ("math", "flash"):
+            return f"attention={config['attention']}: has no CPU kernel."
+        if config["data"] == "pinned":
+            return "data=pinned: page-locked memory speeds up copies to a GPU only."
+        if config["allocator"] != "default":
+            return f"allocator={config['allocator']}: is a setting of the CUDA allocator."
+    return ""
+
+
+# ---- Model. ----
+
+
+class Model:
+    """Llama's architecture on plain operators. Parameters in the order in which they are drawn."""
+
+    TENSORS_PER_BLOCK = 6
+
+    def __init__(self, config, device):
+        self.config = config
+        self.device = device
+        width, num_layers = config["d_model"], config["num_layers"]
+        self.q_width = config["num_heads"] * config["head_dim"]
+        self.kv_width = config["num_kv_heads"] * config["head_dim"]
+        generator = torch.Generator(device).manual_seed(config["seed"])
+        residual_std = 0.02 / math.sqrt(2 * num_layers)
+
+        def matrix(rows, columns, std=0.02):
+            values = torch.empty(rows, columns, device=device)
+            return values.normal_(0.0, std, generator=generator)
+
+        self.parameters = [matrix(config["vocab_size"], width)]
+        for _ in range(num_layers):
+            self.parameters += [
+                torch.ones(width, device=device),
+                matrix(self.q_width + 2 * self.kv_width, width),
+                matrix(width, self.q_width, residual_std),
+                torch.ones(width, device=device),
+                matrix(2 * config["ffn_width"], width),
+                matrix(width, config["ffn_width"], residual_std),
+            ]
+        self.parameters += [torch.ones(width, device=device), matrix(config["vocab_size"], width)]
+        for parameter in self.parameters:
+            parameter.requires_grad_(True)
+        if config["frozen"] == "embeddings":
+            self.parameters[0].requires_grad_(False)
+
+        half = torch.arange(0, config["head_dim"], 2, device=device, dtype=torch.float32)
+        frequency = torch.pow(config["rope_base"], half * (-1.0 / config["head_dim"]))
+        positions = torch.arange(config["sequence_length"], device=device, dtype=torch.float32)
+        angle_TD = torch.outer(positions, frequency).repeat(1, 2)
+        self.cos_TD, self.sin_TD = angle_TD.cos(), angle_TD.sin()
+
+    def trained(self):
+        return [parameter for parameter in self.parameters if parameter.requires_grad]
+
+    def norm(self, x_BTC, weight):
+        return F.rms_norm(x_BTC, (x_BTC.size(-1),), weight, self.config["norm_epsilon"])
+
+    def rotate(self, x_BHTD):
+        first, second = x_BHTD.chunk(2, dim=3)
+        cos_TD, sin_TD = self.cos_TD.to(x_BHTD.dtype), self.sin_TD.to(x_BHTD.dtype)
+        return x_BHTD * cos_TD + torch.cat((-second, first), dim=3) * sin_TD
+
+    def block(self, x_BTC, norm1, wqkv, wo, norm2, w13, w2):
+        config = self.config
+        num_rows, length, _ = x_BTC.shape
+
+        def heads(part, num_heads):
+            return part.view(num_rows, length, num_heads, config["head_dim"]).transpose(1, 2)
+
+        qkv = F.linear(self.norm(x_BTC, norm1), wqkv)
+        q, k, v = qkv.split((self.q_width, self.kv_width, self.kv_width), dim=2)
+        y_BHTD = F.scaled_dot_product_attention(
+            self.rotate(heads(q, config["num_heads"])),
+            self.rotate(heads(k, config["num_kv_heads"])),
+            heads(v, config["num_kv_heads"]),
+            is_causal=True,
+            enable_gqa=config["num_heads"] != config["num_kv_heads"])
+        y_BTC = y_BHTD.transpose(1, 2).reshape(num_rows, length, self.q_width)
+        x_BTC = x_BTC + F.linear(y_BTC, wo)
+        gate, up = F.linear(self.norm(x_BTC, norm2), w13).chunk(2, dim=2)
+        return x_BTC + F.linear(F.silu(gate) * up, w2)
+
+    def loss_sum(self, tokens_BT, targets_BT):
+        """Sum of the cross-entropies of all positions whose target is not ignored."""
+        x_BTC = F.embedding(tokens_BT, self.parameters[0])
+        for first in range(1, len(self.parameters) - 2, self.TENSORS_PER_BLOCK):
+            weights = self.parameters[first:first + self.TENSORS_PER_BLOCK]
+            if self.config["checkpoint"] == "full":
+                # Nothing random to restore: there is no dropout.
+                x_BTC = checkpoint(self.block, x_BTC, *weights, use_reentrant=False,
+                                   preserve_rng_state=False)
+            else:
+                x_BTC = self.block(x_BTC, *weights)
+        logits_BTV = F.linear(self.norm(x_BTC, self.parameters[-2]), self.parameters[-1])
+        return F.cross_entropy(logits_BTV.view(-1, self.config["vocab_size"]),
+                               targets_BT.reshape(-1), reduction="sum", ignore_index=-100)
+
+    @torch.no_grad()
+    def weights_hash(self):
+        """SHA-256 over two sums of each parameter's bits, int64 with wrap-around."""
+        digest = hashlib.sha256()
+        chunk = 1 << 24  # A large vocabulary's matrix as int64 is gigabytes; sums add up in parts.
+        for parameter in self.parameters:
+            bits = parameter.contiguous().view(torch.int32).view(-1)
+            total = weighted = torch.zeros((), dtype=torch.int64, device=self.device)
+            for begin in range(0, bits.numel(), chunk):
+                part = bits[begin:begin + chunk].to(torch.int64)
+                index = torch.arange(begin, begin + part.numel(), device=self.device)
+                total = total + part.sum()
+                weighted = weighted + (part * (index % 65521 + 1)).sum()
+            digest.update(struct.pack("<2q", total.item(), weighted.item()))
+        return digest.hexdigest()
+
+
+# ---- Data: batches (A, 2, B, T) of int64, inputs and targets. ----
+
+
+class Batches:
+    """Makes the batch of one step; remembers as int32 what was made, to be hashed afterwards."""
+
+    def __init__(self, file, config, first_step, num_steps):
+        token_type = {"uint16": torch.uint16, "uint32": torch.uint32}[file.dtype]
+        self.tokens = torch.frombuffer(file.mapping, dtype=token_type, offset=file.offset_bytes)
+        self.offsets = token_data.span_offsets(file.num_tokens, config, first_step, num_steps)
+        self.length = config["sequence_length"]
+        self.num_rows = token_data.effective_global_batch(config)
+        self.num_micro_batches = config["accumulation"]
+        self.is_pinned = config["data"] == "pinned"
+        self.made = []
+
+    def offsets_of(self, step):
+        return self.offsets[step * self.num_rows:(step + 1) * self.num_rows]
+
+    def make(self, step):
+        micro_rows = self.num_rows // self.num_micro_batches
+        batch_A2BT = torch.empty(self.num_micro_batches, 2, micro_rows, self.length,
+                                 dtype=torch.int64, pin_memory=self.is_pinned)
+        for row, offset in enumerate(self.offsets_of(step)):
+            pair_2T = batch_A2BT[row // micro_rows, :, row % micro_rows]
+            pair_2T[0].copy_(self.tokens[offset:offset + self.length])
+            pair_2T[1].copy_(self.tokens[offset + 1:offset + self.length + 1])
+        self.made.append(batch_A2BT.to(torch.int32))
+        return batch_A2BT
+
+    def data_hash(self, num_steps):
+        digest = hashlib.sha256()
+        for batch_A2BT in self.made[:num_steps]:
+            rows_AB2T = batch_A2BT.transpose(1, 2).contiguous()
+            digest.update(ctypes.string_at(rows_AB2T.data_ptr(), rows_AB2T.nbytes))
+        return digest.hexdigest()
+
+
+class Loader:
+    """A thread that makes batches ahead."""
+
+    def __init__(self, batches, num_steps):
+        self.batches = batches
+        self.num_steps = num_steps
+        self.ready = queue.Queue(NUM_LOADED_STEPS)
+        self.is_stopping = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _put(self, item):
+        while not self.is_stopping.is_set():
+            try:
+                return self.ready.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+
+    def _run(self):
+        try:
+            for step in range(self.num_steps):
+                if self.is_stopping.is_set():
+                    return
+                self._put(self.batches.make(step))
+        except BaseException as error:  # Raised again where the batch is missed.
+            self._put(error)
+
+    def take(self):
+        item = self.ready.get()
+        if isinstance(item, BaseException):
+            raise item
+        return item
+
+    def stop(self):
+        self.is_stopping.set()
+        self.thread.join()
+
+
+class SyncFeed:
+    """Each batch is made and copied inside the step."""
+
+    def __init__(self, batches, num_steps, device):
+        self.batches, self.device = batches, device
+        self.num_fed = 0
+
+    def next(self):
+        self.num_fed += 1
+        return self.batches.make(self.num_fed - 1).to(self.device)
+
+    def stop(self):
+        pass
+
+
+class PrefetchFeed:
+    """A thread makes the batches; the copy is part of the step."""
+
+    def __init__(self, batches, num_steps, device):
+        self.device = device
+        self.loader = Loader(batches, num_steps)
+
+    def next(self):
+        return self.loader.take().to(self.device)
+
+    def stop(self):
+        self.loader.stop()
+
+
+class PinnedFeed:
+    """A thread makes the batches in page-locked memory; they travel one step ahead."""
+
+    def __init__(self, batches, num_steps, device):
+        self.device = device
+        self.loader = Loader(batches, num_steps)
+        self.num_left = num_steps
+        self.copy_stream = torch.cuda.Stream()
+        self.travelling = collections.deque()
+
+    def _enqueue_copy(self):
+        host = self.loader.take()
+        self.num_left -= 1
+        with torch.cuda.stream(self.copy_stream):
+            batch = host.to(self.device, non_blocking=True)
+            arrived = torch.cuda.Event()
+            arrived.record()
+        self.travelling.append((batch, arrived))
+
+    def next(self):
+        if not self.travelling:
+            self._enqueue_copy()
+        batch, arrived = self.travelling.popleft()
+        stream = torch.cuda.current_stream()
+        stream.wait_event(arrived)
+        batch.record_stream(stream)  # Its memory belongs to the copy stream.
+        if self.num_left > 0:
+            self._enqueue_copy()
+        return batch
+
+    def stop(self):
+        self.loader.stop()
+
+
+FEEDS = {"sync": SyncFeed, "prefetch": PrefetchFeed, "pinned": PinnedFeed}
+
+
+# ---- Step. ----
+
+
+class TrainStep:
+    """One optimizer step. What it logs stays on the device until the measured steps are over."""
+
+    def __init__(self, config, device, max_steps):
+        self.config = config
+        self.device = device
+        self.model = Model(config, device)
+        matrices = [p for p in self.model.trained() if p.dim() >= 2]
+        norms = [p for p in self.model.trained() if p.dim() < 2]
+        self.optimizer = torch.optim.AdamW(
+            [{"params": matrices, "weight_decay": config["weight_decay"]},
+             {"params": norms, "weight_decay": 0.0}],
+            lr=config["learning_rate"], betas=(config["beta1"], config["beta2"]),
+            eps=config["epsilon"], foreach=config["optimizer"] == "foreach",
+            fused=config["optimizer"] == "fused")
+        self.scaler = torch.amp.GradScaler(device.type, enabled=config["precision"] == "fp16")
+        self.log = torch.zeros(max_steps, 2, device=device)  # Loss, gradient norm.
+        self.learning_rates = []
+
+    def autocast(self):
+        dtype = AUTOCAST_TYPES.get(self.config["precision"])
+        return torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
+
+    def run(self, batch_A2BT, num_loss_tokens):
+        self.optimizer.zero_grad(set_to_none=True)
+        weight = 1.0 / num_loss_tokens
+        total = torch.zeros((), device=self.device)
+        for tokens_BT, targets_BT in batch_A2BT:
+            with self.autocast():
+                loss = self.model.loss_sum(tokens_BT, targets_BT) * weight
+            self.scaler.scale(loss).backward()
+            total += loss.detach()
+            if self.config["sync_every_micro_step"] == "on":
+                loss.item()
+        step_index = len(self.learning_rates)
+        self.learning_rates.append(block_protocol.learning_rate_at(self.config, step_index))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rates[-1]
+        self.scaler.unscale_(self.optimizer)
+        norm = torch.nn.utils.clip_grad_norm_(self.model.trained(), self.config["max_grad_norm"])
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.log[step_index].copy_(torch.stack((total, norm)))
+
+    def fill_log(self, arrays, first):
+        rows = self.log[first:first + len(arrays)].tolist()
+        arrays.loss = [row[0] for row in rows]
+        arrays.grad_norm = [row[1] for row in rows]
+        arrays.lr = self.learning_rates[first:first + len(arrays)]
+
+
+# ---- Clocks. ----
+
+
+class CpuClock:
+    def start(self):
+        self.wall_ns = []
+        self.start_ns = self.last_ns = time.perf_counter_ns()
+
+    def end_step(self):
+        return self._observe()
+
+    def finish(self):
+        return self.wall_ns, [], self.last_ns - self.start_ns
+
+    def _observe(self):
+        now_ns = time.perf_counter_ns()
+        self.wall_ns.append(now_ns - self.last_ns)
+        self.last_ns = now_ns
+        return self.wall_ns[-1]
+
+
+class CudaClock(CpuClock):
+    """A step ends when the host has seen its last event, while the next one is already enqueued."""
+
+    def start(self):
+        torch.cuda.synchronize()
+        self.events = []
+        self._record()
+        super().start()
+
+    def _record(self):
+        self.events.append(torch.cuda.Event(enable_timing=True))
+        self.events[-1].record()
+
+    def end_step(self):
+        """Duration of the step before this one, or None."""
+        self._record()
+        if len(self.events) < 3:
+            return None
+        self.events[-2].synchronize()
+        return self._observe()
+
+    def finish(self):
+        if len(self.events) > 1:
+            self.events[-1].synchronize()
+            self._observe()
+        torch.cuda.synchronize()
+        gpu_ns = [round(before.elapsed_time(after) * 1e6)
+                  for before, after in zip(self.events, self.events[1:])]
+        return self.wall_ns, gpu_ns, self.last_ns - self.start_ns
+
+
+# ---- Block. ----
+
+
+class BlockRun:
+    def __init__(self, block, record):
+        self.block = block
+        self.config = block["config"]
+        self.record = record
+        self.is_cuda = self.config["device"] == "cuda"
+        self.device = torch.device("cuda:0" if self.is_cuda else "cpu")
+        self.num_warmup = block["num_warmup_steps"]
+        self.num_measured = 0 if block["kind"] == "pilot" else block["num_measured_steps"]
+        self.num_steps_run = 0
+        self.events = []  # By step: whether the allocator went to the driver.
+        self.file = token_data.TokenFile(block["data_path"])
+        self.file.check_fits(self.config)
+
+    def run(self):
+        num_steps = self.num_warmup + self.num_measured
+        self.record["environment"] = self.environment()
+        self.train_step = TrainStep(self.config, self.device, num_steps)
+        self.record["weights_hash"] = self.train_step.model.weights_hash()
+        if self.is_cuda:
+            torch.cuda.empty_cache()
+        batches = Batches(self.file, self.config, self.block["first_data_step_index"], num_steps)
+        self.feed = FEEDS[self.config["data"]](batches, num_steps, self.device)
+        try:
+            with sdpa_kernel([BACKENDS[self.config["attention"]]]):
+                phases = self.run_pilot() if self.block["kind"] == "pilot" else self.run_fixed()
+        finally:
+            self.feed.stop()
+        self.record["memory"] = self.memory()
+        first = 0
+        for name, arrays in zip(("warmup", "steps"), phases):
+            self.train_step.fill_log(arrays, first)
+            first += len(arrays)
+            self.record[name] = arrays.to_json()
+        self.record["data_hash"] = batches.data_hash(self.num_steps_run)
+        self.record["data_set_hash"] = token_data.data_set_hash(
+            self.file.tokens, batches.offsets[:self.num_steps_run * batches.num_rows],
+            self.config["sequence_length"])
+        self.record["final_weights_hash"] = self.train_step.model.weights_hash()
+        self.check_finite()
+
+    def run_step(self, arrays, clock):
+        num_before = self.num_allocator_events()
+        start_ns = time.perf_counter_ns()
+        batch_A2BT = self.feed.next()
+        arrays.data_wait_ns.append(time.perf_counter_ns() - start_ns)
+        num_tokens = batch_A2BT.numel() // 2  # Packed: every position is a token with a target.
+        for counts in (arrays.num_positions, arrays.num_valid_tokens, arrays.num_loss_tokens):
+            counts.append(num_tokens)
+        self.train_step.run(batch_A2BT, num_tokens)
+        self.events.append(self.num_allocator_events() != num_before)
+        self.num_steps_run += 1
+        return clock.end_step()
+
+    def clock(self):
+        return CudaClock() if self.is_cuda else CpuClock()
+
+    def run_fixed(self):
+        warmup, steps = block_protocol.StepArrays(), block_protocol.StepArrays()
+        clock = self.clock()
+        clock.start()
+        for _ in range(self.num_warmup):
+            self.run_step(warmup, clock)
+        warmup.step_wall_ns, warmup.step_gpu_ns, _ = clock.finish()
+        self.reset_memory_peaks()
+        clock.start()
+        for _ in range(self.num_measured):
+            self.run_step(steps, clock)
+        steps.step_wall_ns, steps.step_gpu_ns, total_ns = clock.finish()
+        self.record["measured_wall_ns"] = total_ns
+        detector = block_protocol.WarmupDetector()
+        for step_ns, had_event in zip(warmup.step_wall_ns + steps.step_wall_ns, self.events):
+            detector.feed(step_ns, had_event)
+        detected = detector.num_warmup_steps
+        self.record["evidence"]["detected_warmup_steps"] = detected
+        self.record["evidence"]["warmup_disagrees"] = detected is None or detected > self.num_warmup
+        return warmup, steps
+
+    def run_pilot(self):
+        """Warm-up until the detector has settled; the steps from its end on are the clean ones."""
+        everything = block_protocol.StepArrays()
+        detector = block_protocol.WarmupDetector()
+        clock = self.clock()
+        limit_ns = self.block.get("max_pilot_s", 60) * 1e9
+        num_fed = elapsed_ns = 0
+        self.reset_memory_peaks()
+        clock.start()
+        for _ in range(self.num_warmup):
+            step_ns = self.run_step(everything, clock)
+            if step_ns is None:
+                continue
+            elapsed_ns += step_ns
+            num_fed += 1
+            if detector.feed(step_ns, self.events[num_fed - 1]) or elapsed_ns > limit_ns:
+                break
+        everything.step_wall_ns, everything.step_gpu_ns, _ = clock.finish()
+        is_settled = detector.num_warmup_steps is not None
+        num_warmup = detector.num_warmup_steps if is_settled else len(everything) // 2
+        self.record["evidence"]["detected_warmup_steps"] = num_warmup
+        self.record["evidence"]["warmup_settled"] = is_settled
+        phases = everything.split(num_warmup)
+        self.record["measured_wall_ns"] = sum(phases[1].step_wall_ns)
+        return phases
+
+    def num_allocator_events(self):
+        if not self.is_cuda:
+            return 0
+        stats = torch.cuda.memory_stats_as_nested_dict(self.device)
+        return stats["num_device_alloc"] + stats["num_device_free"] + stats["num_alloc_retries"]
+
+    def reset_memory_peaks(self):
+        if self.is_cuda:
+            torch.cuda.reset_peak_memory_stats(self.device)
+            return
+        try:
+            with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+                file.write("5")  # Resets the peak resident set of this process (proc(5)).
+        except OSError:
+            pass  # The peak then includes the warm-up.
+
+    def memory(self):
+        if not self.is_cuda:
+            return {"peak_rss_bytes": peak_rss_bytes(), "peak_allocated_bytes": None,
+                    "absent_reason": "the CPU allocator keeps no peak; see peak_rss_bytes"}
+        stats = torch.cuda.memory_stats(self.device)
+        free_bytes, total_bytes = torch.cuda.mem_get_info(self.device)
+        return {
+            "peak_allocated_bytes": stats["allocated_bytes.all.peak"],
+            "peak_active_bytes": stats["active_bytes.all.peak"],
+            "peak_reserved_bytes": stats["reserved_bytes.all.peak"],
+            "num_alloc_retries": stats["num_alloc_retries"],
+            "num_ooms": stats["num_ooms"],
+            "num_device_allocs": stats["num_device_alloc"],
+            "driver_used_bytes": total_bytes - free_bytes,
+            "driver_total_bytes": total_bytes,
+            "unaccounted_bytes": total_bytes - free_bytes - stats["reserved_bytes.all.current"],
+        }
+
+    def environment(self):
+        result = {
+            "torch_version": torch.__version__,
+            "python_version": platform.python_version(),
+            "num_threads": torch.get_num_threads(),
+            "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        }
+        if self.is_cuda:
+            properties = torch.cuda.get_device_properties(self.device)
+            result |= {
+                "cuda_version": torch.version.cuda,
+                "cudnn_version": torch.backends.cudnn.version(),
+                "gpu_name": properties.name,
+                "gpu_uuid": f"GPU-{properties.uuid}",
+                "compute_capability": f"{properties.major}.{properties.minor}",
+                "num_multiprocessors": properties.multi_processor_count,
+            }
+        return result
+
+    def check_finite(self):
+        steps = self.record["steps"]
+        for i, (loss, norm) in enumerate(zip(steps["loss"], steps["grad_norm"])):
+            # fp16 starts with a loss scale that overflows on purpose; its gradient norm may then.
+            is_norm_wrong = not math.isfinite(norm) and self.config["precision"] != "fp16"
+            if not math.isfinite(loss) or is_norm_wrong:
+                self.record["status"] = "nan"
+                self.record["reason"] = f"measured step {i}: loss {loss}, gradient norm {norm}"
+                return
+
+
+def peak_rss_bytes():
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def prepare_process(config, gpu_uuid):
+    """Settings of the whole process, before the first CUDA call."""
+    if gpu_uuid:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu_uuid
+    torch.set_num_threads(config["num_threads"])
+    torch.set_num_interop_threads(1)
+    torch.set_float32_matmul_precision("high" if config["precision"] == "tf32" else "highest")
+    if config["allocator"] == "expandable_segments":
+        torch.cuda.memory._set_allocator_settings("expandable_segments:True")
+
+
+def last_line(error):
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__
+
+
+def run_block(block):
+    """The whole record. Raises DataError for a token file that cannot be used."""
+    config = block["config"]
+    record = block_protocol.new_record(block)
+    reason = why_unsupported(config)
+    if reason:
+        return block_protocol.end_as(record, "unsupported", reason)
+    try:
+        BlockRun(block, record).run()
+    except token_data.DataError:
+        raise
+    except torch.OutOfMemoryError as error:
+        return block_protocol.end_as(record, "oom", str(error).splitlines()[0])
+    except MemoryError:
+        return block_protocol.end_as(record, "oom", "the host ran out of memory")
+    except Exception as error:
+        text = str(error)
+        if any(words in text for words in REFUSALS_OF_ATTENTION):
+            return block_protocol.end_as(
+                record, "unsupported", f"attention={config['attention']} cannot run with these "
+                f"shapes and types: {text.splitlines()[0]}")
+        is_oom = "out of memory" in text or "can't allocate memory" in text
+        return block_protocol.end_as(record, "oom" if is_oom else "crash", last_line(error))
+    return record
+
+
+def main():
+    if len(sys.argv) > 1:
+        is_asked = sys.argv[1] in ("-h", "--help")
+        print(__doc__.strip(), file=sys.stdout if is_asked else sys.stderr)
+        return 0 if is_asked else 2
+    try:
+        block = block_protocol.read_block_config()
+        device = block.get("device") or {}
+        prepare_process(block["config"], device.get("id", "") if isinstance(device, dict) else "")
+        block_protocol.write_record(block, run_block(block))
+    except (block_protocol.UsageError, token_data.DataError) as error:
+        print(f"torch_step.py: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
