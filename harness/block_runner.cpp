@@ -33,8 +33,7 @@ std::string describe_end(const ProcessResult& process, double timeout_s) {
     case ProcessEnd::kNotStarted:
       return fmt::format("the process could not be started: {}", process.why_not_started);
     case ProcessEnd::kTimeout: return fmt::format("no end after {:.0f} s", timeout_s);
-    case ProcessEnd::kSignaled:
-      return fmt::format("killed by {}", signal_name(process.signal));
+    case ProcessEnd::kSignaled: return fmt::format("killed by {}", signal_name(process.signal));
     case ProcessEnd::kExited:
     case ProcessEnd::kStopped: break;
   }
@@ -74,8 +73,7 @@ BlockRecord dead_record(const BlockConfig& config, const ProcessResult& process,
     lines.push_back(without_machine_names(line, host));
   }
   BlockRecord record{
-      .status =
-          process.end == ProcessEnd::kTimeout ? BlockStatus::kTimeout : BlockStatus::kCrash,
+      .status = process.end == ProcessEnd::kTimeout ? BlockStatus::kTimeout : BlockStatus::kCrash,
       .kind = config.kind,
       .arm = config.arm,
       .round_index = config.round_index,
@@ -120,7 +118,9 @@ BlockJudgement judge_block(const BlockConfig& config, const ProcessResult& proce
 }
 
 BlockRunner::BlockRunner(BundleWriter& writer, const RunSite& site, BlockSettings settings)
-    : writer_(writer), site_(site), settings_(std::move(settings)) {}
+    : writer_(writer),
+      site_(site),
+      settings_(std::move(settings)) {}
 
 BlockConfig BlockRunner::config_of(const BlockTask& task, const fs::path& folder) const {
   return {.config = task.arm->config,
@@ -167,8 +167,9 @@ BlockOutcome BlockRunner::run_in(const BlockTask& task, const fs::path& folder) 
     spec.environment.emplace_back("CUDA_VISIBLE_DEVICES", settings_.device_id);
   }
   const double start_s = std::max(0.0, site_.now_s() - settings_.origin_unix_s);
-  const ProcessResult process = site_.run_process(spec, site_.stop_request);
-  // A stop may come just after the child's own end: then the block is whole, but nobody waits for it.
+  const ProcessResult process = run_process(spec);
+  // A stop may come just after the child's own end: then the block is whole, but nobody waits for
+  // it.
   if (process.end == ProcessEnd::kStopped || site_.stop_request() == StopRequest::kAtOnce) {
     BundleWriter::abandon_block(folder);
     return {.is_interrupted = true};
@@ -189,6 +190,23 @@ BlockOutcome BlockRunner::run_in(const BlockTask& task, const fs::path& folder) 
                    .status = record.status};
   entry = writer_.publish_block(folder, std::move(entry), process_record(task, process, start_s));
   return {.entry = std::move(entry), .record = std::move(record)};
+}
+
+ProcessResult BlockRunner::run_process(const ProcessSpec& spec) {
+  const bool is_worker = spec.command == settings_.worker_command;
+  if (!is_worker || !settings_.starts_ahead || !site_.start_waiting) {
+    return site_.run_process(spec, site_.stop_request);
+  }
+  ProcessSpec waiting = spec;
+  waiting.output_file.clear();  // The next block's folder is not known yet.
+  waiting.environment.emplace_back("STEPLENS_START_AHEAD", "1");
+  // Now, not later: it has loaded its libraries before this block begins to measure.
+  const std::unique_ptr<WaitingProcess> worker =
+      next_worker_ ? std::move(next_worker_) : site_.start_waiting(waiting);
+  next_worker_ = site_.start_waiting(waiting);
+  if (!worker) return site_.run_process(spec, site_.stop_request);
+  // What it reads is the path that others get by STEPLENS_BLOCK_CONFIG.
+  return worker->release(spec.environment.front().second, site_.stop_request);
 }
 
 ProcessRecord BlockRunner::process_record(const BlockTask& task, const ProcessResult& process,

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ struct BlockTask {
   const Arm* arm = nullptr;
   BlockKind kind = BlockKind::kThroughput;
   int round_index = -1;
-  StepCounts counts;  // Of this arm.
+  StepCounts counts;                                // Of this arm.
   nlohmann::json facts = nlohmann::json::object();  // Of the machine before it; into process.json.
 };
 
@@ -33,10 +34,13 @@ struct BlockSettings {
   std::vector<std::string> worker_command;
   std::map<std::string, std::vector<std::string>> commands;  // Maps external arm to its command.
   std::filesystem::path data_path;
-  std::string device_id;       // GPU UUID; empty on a CPU.
+  std::string device_id;  // GPU UUID; empty on a CPU.
   double timeout_s = 600;
-  double origin_unix_s = 0;    // When the matrix began.
-  bool keeps_logs = false;     // output.log in each block's folder; it may name this machine.
+  double origin_unix_s = 0;  // When the matrix began.
+  /// The next worker is started while this block starts, and loads its libraries meanwhile. Not on
+  /// a CPU, whose cores are what is measured.
+  bool starts_ahead = false;
+  bool keeps_logs = false;   // output.log in each block's folder; it may name this machine.
 };
 
 /// Runs blocks: a fresh process each, into a temporary folder that is published when it is whole.
@@ -58,9 +62,12 @@ class BlockRunner {
   ProcessRecord process_record(const BlockTask& task, const ProcessResult& process,
                                double start_s) const;
 
+  ProcessResult run_process(const ProcessSpec& spec);
+
   BundleWriter& writer_;
   const RunSite& site_;
   BlockSettings settings_;
+  std::unique_ptr<WaitingProcess> next_worker_;
 };
 
 /// What a block counts as.

@@ -21,8 +21,7 @@ SlotVerdict judge_slot(const BundleWriter& writer, const BlockSlot& slot) {
   const std::vector<BlockEntry>& blocks = writer.manifest().blocks;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const BlockEntry& entry = blocks[i];
-    if (entry.arm != slot.arm || entry.kind != slot.kind ||
-        entry.round_index != slot.round_index) {
+    if (entry.arm != slot.arm || entry.kind != slot.kind || entry.round_index != slot.round_index) {
       continue;
     }
     // Disturbances of an earlier session say nothing of the machine now.
@@ -43,10 +42,10 @@ SlotVerdict judge_slot(const BundleWriter& writer, const BlockSlot& slot) {
   }
   const int num_same = num_by_status[last->status];
   if (last->status == BlockStatus::kInvalid) {
-    return num_same < kMaxInvalid ? SlotVerdict{}
-                                  : with_reason(SlotState::kInvalidTooOften,
-                                                fmt::format("block of {} invalid {} times",
-                                                            slot.arm, num_same));
+    return num_same < kMaxInvalid
+               ? SlotVerdict{}
+               : with_reason(SlotState::kInvalidTooOften,
+                             fmt::format("block of {} invalid {} times", slot.arm, num_same));
   }
   return num_same < kMaxSameFailures
              ? SlotVerdict{}

@@ -1,8 +1,5 @@
 #include "harness/bundle_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -10,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "harness/error.h"
 #include "harness/files.h"
@@ -39,6 +38,18 @@ void sync_files(const fs::path& folder) {
     if (fd >= 0) ::close(fd);
     if (!is_synced) fail(file.path(), "cannot sync", error);
   }
+}
+
+// Nothing in it, or only what a run leaves that was killed before it had written its manifest.
+bool is_fresh(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return false;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_leftover = name == ".lock" || name.starts_with("manifest.json.tmp-") ||
+                             (name == "blocks" && fs::is_empty(entry.path()));
+    if (!is_leftover) return false;
+  }
+  return true;
 }
 
 // The part of `folder` that has to be made, from the top; empty if it exists.
@@ -79,16 +90,19 @@ void add_block(Manifest& manifest, BlockEntry entry) {
 }
 
 BundleWriter::BundleWriter(fs::path folder, Manifest manifest, std::unique_ptr<RunLock> lock)
-    : folder_(std::move(folder)), manifest_(std::move(manifest)), lock_(std::move(lock)) {}
+    : folder_(std::move(folder)),
+      manifest_(std::move(manifest)),
+      lock_(std::move(lock)) {}
 
 BundleWriter BundleWriter::create(const fs::path& folder, Manifest manifest) {
   std::error_code error;
   if (fs::exists(folder / "manifest.json", error)) {
-    throw ConfigError(fmt::format("{}: holds a bundle already; continue it with --resume, or name "
-                                  "another folder",
-                                  folder.string()));
+    throw ConfigError(
+        fmt::format("{}: holds a bundle already; continue it with --resume, or name "
+                    "another folder",
+                    folder.string()));
   }
-  if (fs::exists(folder, error) && (!fs::is_directory(folder) || !fs::is_empty(folder))) {
+  if (fs::exists(folder, error) && !is_fresh(folder)) {
     throw ConfigError(fmt::format("{}: is not an empty folder", folder.string()));
   }
   const fs::path absolute = fs::absolute(folder).lexically_normal();
@@ -105,6 +119,7 @@ BundleWriter BundleWriter::create(const fs::path& folder, Manifest manifest) {
   }
   try {
     BundleWriter writer(absolute, std::move(manifest), std::make_unique<RunLock>(absolute));
+    writer.remove_leftovers();
     writer.save();
     return writer;
   } catch (const ConfigError&) {
@@ -117,7 +132,8 @@ BundleWriter BundleWriter::reopen(const fs::path& folder) {
   const fs::path absolute = fs::absolute(folder).lexically_normal();
   const fs::path path = absolute / "manifest.json";
   if (!fs::exists(path)) {
-    throw ConfigError(fmt::format("{}: nothing to resume: it has no manifest.json", folder.string()));
+    throw ConfigError(
+        fmt::format("{}: nothing to resume: it has no manifest.json", folder.string()));
   }
   auto lock = std::make_unique<RunLock>(absolute);
   BundleWriter writer(absolute, manifest_from_json(read_json(path), path.string()),

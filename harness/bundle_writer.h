@@ -14,7 +14,7 @@ namespace steplens {
 
 /// The scheduler's own facts about one block, in process.json beside its block.json.
 struct ProcessRecord {
-  double start_s = 0;     // As in BlockEntry.
+  double start_s = 0;  // As in BlockEntry.
   double duration_s = 0;
   nlohmann::json facts = nlohmann::json::object();  // CPU time, memory, load, temperatures.
 };

@@ -23,11 +23,13 @@ json or_null(std::optional<double> value) { return value ? json(*value) : json(n
 
 Conditioner::Conditioner(BundleWriter& writer, BlockRunner& runner, const RunSite& site,
                          const Arm& baseline)
-    : writer_(writer), runner_(runner), site_(site), baseline_(baseline) {}
+    : writer_(writer),
+      runner_(runner),
+      site_(site),
+      baseline_(baseline) {}
 
 std::optional<json> Conditioner::prepare_throughput() {
-  const bool has_paused =
-      last_block_end_s_ && site_.now_s() - *last_block_end_s_ > kMaxPauseS;
+  const bool has_paused = last_block_end_s_ && site_.now_s() - *last_block_end_s_ > kMaxPauseS;
   if ((needs_soak_ || has_paused) && !soak()) return std::nullopt;
   const std::optional<double> waited_s = wait_for_temperature();
   if (!waited_s) return std::nullopt;
@@ -52,10 +54,9 @@ bool Conditioner::soak() {
     const BlockOutcome outcome = runner_.run(attempt);
     if (outcome.is_interrupted) return false;
     if (outcome.record.status == BlockStatus::kOk) break;
-    writer_.manifest().notes.push_back(fmt::format("Soak block {} ended as {}: {}.",
-                                                   outcome.entry.folder,
-                                                   name_of(outcome.record.status),
-                                                   outcome.record.reason));
+    writer_.manifest().notes.push_back(
+        fmt::format("Soak block {} ended as {}: {}.", outcome.entry.folder,
+                    name_of(outcome.record.status), outcome.record.reason));
     writer_.save();
   }
   soak_celsius_ = site_.machine->temperature_celsius(runner_.settings().device_id);
@@ -66,8 +67,8 @@ bool Conditioner::soak() {
 
 void Conditioner::trust_last_soak() {
   const auto& blocks = writer_.manifest().blocks;
-  const auto last = std::ranges::find(blocks.rbegin(), blocks.rend(), BlockKind::kSoak,
-                                      &BlockEntry::kind);
+  const auto last =
+      std::ranges::find(blocks.rbegin(), blocks.rend(), BlockKind::kSoak, &BlockEntry::kind);
   if (last == blocks.rend()) return;
   const auto process_json = writer_.folder() / "blocks" / last->folder / "process.json";
   const json process = read_json(process_json);
@@ -92,10 +93,11 @@ std::optional<double> Conditioner::wait_for_temperature() {
     if (waited_s >= kMaxThermalWaitS) {
       const auto now =
           site_.machine->temperature_celsius(runner_.settings().device_id).value_or(0.0);
-      writer_.manifest().notes.push_back(fmt::format(
-          "After {:.0f} s of waiting a block began at {:.0f} degrees Celsius, {:+.0f} from the soak "
-          "temperature.",
-          waited_s, now, now - *soak_celsius_));
+      writer_.manifest().notes.push_back(
+          fmt::format("After {:.0f} s of waiting a block began at {:.0f} degrees Celsius, {:+.0f} "
+                      "from the soak "
+                      "temperature.",
+                      waited_s, now, now - *soak_celsius_));
       return waited_s;
     }
     if (!site_.sleep_unless_stopped(kThermalPollS)) return std::nullopt;

@@ -9,9 +9,9 @@ namespace steplens {
 
 /// Brings the machine into the state in which blocks may be compared, and says so where it cannot.
 ///
-/// Before round 1 and after every pause of more than 60 s a soak block of the baseline runs: stored,
-/// not used. Before each block it waits until the GPU is within 3 degrees of its temperature after
-/// the soak, or at least 20 degrees below its slow-down, for 180 s at most.
+/// Before round 1 and after every pause of more than 60 s a soak block of the baseline runs:
+/// stored, not used. Before each block it waits until the GPU is within 3 degrees of its
+/// temperature after the soak, or at least 20 degrees below its slow-down, for 180 s at most.
 class Conditioner {
  public:
   /// The references must outlive it. `baseline` is the arm that soaks.

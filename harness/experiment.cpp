@@ -17,8 +17,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array<std::string_view, 16> kKeys = {
-    "title", "model", "device", "data",        "set",             "toggles",     "grid",   "arms",
-    "aa",    "rounds", "seed",  "max_seconds", "until_halfwidth", "equivalence", "warmup", "steps"};
+    "title",  "model", "device", "data", "set",         "toggles",         "grid",
+    "arms",   "aa",    "rounds", "seed", "max_seconds", "until_halfwidth", "equivalence",
+    "warmup", "steps"};
 
 std::string text_of(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
@@ -76,7 +77,8 @@ void add_arm(Experiment& experiment, const json& arm, std::string_view source) {
   if (!arm.is_object() || arm.empty()) {
     refuse(source, "arms", arm, "names, name=/path/to/executable, or {\"toggle\": \"level\"}");
   }
-  if (arm.size() > 1) throw ConfigError(two_variables_message(fmt::format("{}: {}", source, arm.dump())));
+  if (arm.size() > 1)
+    throw ConfigError(two_variables_message(fmt::format("{}: {}", source, arm.dump())));
   if (!experiment.toggles) experiment.toggles.emplace();
   for (ToggleChoice& choice : choices_from_object(arm, source, "arms")) {
     experiment.toggles->push_back(std::move(choice));

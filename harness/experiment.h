@@ -17,8 +17,8 @@ namespace steplens {
 struct Experiment {
   std::optional<std::string> title;
   std::optional<std::string> model;
-  std::optional<std::string> device;  // "auto", "cpu" or "cuda".
-  std::optional<std::string> data;    // Path of the token file.
+  std::optional<std::string> device;                          // "auto", "cpu" or "cuda".
+  std::optional<std::string> data;                            // Path of the token file.
   std::vector<std::pair<std::string, std::string>> settings;  // Key and value, later ones win.
   std::optional<std::vector<ToggleChoice>> toggles;
   std::optional<std::vector<ToggleChoice>> grid;
@@ -43,7 +43,8 @@ struct Experiment {
 ///    "arms": ["torch-eager", {"optimizer": "fused"}], "rounds": 12, "seed": 1}
 ///
 /// `toggles`, `grid` and `arms` also take the flags' text. ConfigError names `source`, the key and
-/// what is allowed; unknown keys come with the nearest one; an arm that sets two toggles is refused.
+/// what is allowed; unknown keys come with the nearest one; an arm that sets two toggles is
+/// refused.
 Experiment experiment_from_json(const nlohmann::json& json, std::string_view source);
 Experiment read_experiment(const std::filesystem::path& path);
 

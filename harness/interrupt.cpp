@@ -1,10 +1,10 @@
 #include "harness/interrupt.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <array>
 #include <atomic>
+
+#include <signal.h>
+#include <unistd.h>
 
 #include "harness/error.h"
 
@@ -30,7 +30,7 @@ void count_signal(int /*signal*/) {
 InterruptGuard::InterruptGuard() {
   SL_CHECK(!is_guarded.exchange(true));
   num_signals = 0;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = count_signal;  // No SA_RESTART: poll and sleep must return.
   sigemptyset(&action.sa_mask);
   for (std::size_t i = 0; i < kSignals.size(); ++i) {

@@ -4,7 +4,8 @@
 
 namespace steplens {
 
-/// Catches SIGINT, SIGTERM and SIGHUP while it lives, so that a run can end in order. One at a time.
+/// Catches SIGINT, SIGTERM and SIGHUP while it lives, so that a run can end in order. One at a
+/// time.
 ///
 /// The first signal asks for a gentle stop, the second for one at once; a third ends the process
 /// with exit code 4.

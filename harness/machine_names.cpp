@@ -1,9 +1,9 @@
 #include "harness/machine_names.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <cctype>
+
+#include <unistd.h>
 
 namespace steplens {
 namespace {
@@ -42,10 +42,10 @@ std::string without_machine_names(std::string_view text, std::string_view host_n
       i = end;
       continue;
     }
-    const bool is_host = !host_name.empty() && text.substr(i).starts_with(host_name) &&
-                         (i == 0 || !is_word(text[i - 1])) &&
-                         (i + host_name.size() == text.size() ||
-                          !is_word(text[i + host_name.size()]));
+    const bool is_host =
+        !host_name.empty() && text.substr(i).starts_with(host_name) &&
+        (i == 0 || !is_word(text[i - 1])) &&
+        (i + host_name.size() == text.size() || !is_word(text[i + host_name.size()]));
     if (is_host) {
       result += "host";
       i += host_name.size();

@@ -1,5 +1,6 @@
 // steplens: the program that plans, schedules and reports. Composition root: the harness, the
-// catalog, the profilers and the reports meet here. No CUDA, no LibTorch: it starts in milliseconds.
+// catalog, the profilers and the reports meet here. No CUDA, no LibTorch: it starts in
+// milliseconds.
 
 #include <utility>
 
@@ -45,11 +46,11 @@ std::vector<KnownExternalArm> external_arms() {
 }
 
 Printout prepare(const DataRequest& request) {
-  PrepareOptions options = request.inputs.empty()
-                               ? torch_python_corpus(request.site_packages, request.output)
-                               : PrepareOptions{.inputs = request.inputs,
-                                                .patterns = request.patterns,
-                                                .output = request.output};
+  PrepareOptions options =
+      request.inputs.empty()
+          ? torch_python_corpus(request.site_packages, request.output)
+          : PrepareOptions{
+                .inputs = request.inputs, .patterns = request.patterns, .output = request.output};
   options.name = request.name;
   options.tokenizer = request.tokenizer;
   options.vocab_size = request.vocab_size;
@@ -58,11 +59,11 @@ Printout prepare(const DataRequest& request) {
   const PreparedData data = prepare_data(options);
   nlohmann::json json = to_json(data.info);
   json["path"] = request.output.string();
-  return {.text = fmt::format("{}: {} tokens of {} documents ({} of {} files are binary, {} empty)\n",
-                              request.output.string(), data.info.num_tokens,
-                              data.info.num_documents, data.num_binary_files,
-                              data.num_files + data.num_binary_files + data.num_empty_files,
-                              data.num_empty_files),
+  return {.text = fmt::format(
+              "{}: {} tokens of {} documents ({} of {} files are binary, {} empty)\n",
+              request.output.string(), data.info.num_tokens, data.info.num_documents,
+              data.num_binary_files, data.num_files + data.num_binary_files + data.num_empty_files,
+              data.num_empty_files),
           .json = std::move(json)};
 }
 
@@ -90,8 +91,7 @@ int main(int argc, char** argv) {
                      .run_doctor = doctor,
                      .write_report = finish,
                      .add_report_verbs = add_report_verbs};
-  context.vocabulary = {.toggles = all_toggles(),
-                        .why_not = why_not,
-                        .external_arms = external_arms()};
+  context.vocabulary = {
+      .toggles = all_toggles(), .why_not = why_not, .external_arms = external_arms()};
   return run_cli(argc, argv, context);
 }

@@ -17,9 +17,9 @@ struct MeasuredDevice {
   std::string machine_id;  // GPU UUID, or CPU model.
 };
 
-/// Chooses the GPU that `wanted` names, else `preferred` (of an earlier session), else the first one
-/// without foreign processes, else the first. DeviceError if there is none, ConfigError if `wanted`
-/// is unknown.
+/// Chooses the GPU that `wanted` names, else `preferred` (of an earlier session), else the first
+/// one without foreign processes, else the first. DeviceError if there is none, ConfigError if
+/// `wanted` is unknown.
 MeasuredDevice choose_device(Machine& machine, Device device, const std::string& wanted,
                              const std::string& preferred);
 

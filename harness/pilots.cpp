@@ -64,9 +64,9 @@ bool store_step_counts(BundleWriter& writer) {
     if (entry == nullptr) continue;
     const BlockRecord pilot = writer.read_block(*entry);
     if (manifest.num_warmup_steps == 0) {
-      num_warmup_steps = std::max(
-          num_warmup_steps, in_baseline_steps(detected_warmup_steps(pilot, manifest), arm->config,
-                                              manifest.baseline));
+      num_warmup_steps =
+          std::max(num_warmup_steps, in_baseline_steps(detected_warmup_steps(pilot, manifest),
+                                                       arm->config, manifest.baseline));
     }
     if (baseline_step_ns == 0) baseline_step_ns = median_step_ns(pilot);
   }

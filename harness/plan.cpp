@@ -1,12 +1,11 @@
 #include "harness/plan.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "harness/error.h"
 #include "harness/step_counts.h"
@@ -112,7 +111,8 @@ Arm level_arm(const Toggle& toggle, const Level& level, RunConfig config, std::s
 class PlanBuilder {
  public:
   PlanBuilder(const MatrixRequest& request, const PlanVocabulary& vocabulary)
-      : request_(request), vocabulary_(vocabulary) {
+      : request_(request),
+        vocabulary_(vocabulary) {
     plan_ = {.title = request.title,
              .baseline = request.baseline,
              .num_aa = request.num_aa,
@@ -151,10 +151,9 @@ class PlanBuilder {
  private:
   // Numbers of steps that the user gave are rounded here, so that a resumed request equals them.
   Plan finished() {
-    const StepCounts counts =
-        rounded_counts({.num_warmup_steps = plan_.num_warmup_steps,
-                        .num_measured_steps = plan_.num_measured_steps},
-                       plan_.arms);
+    const StepCounts counts = rounded_counts({.num_warmup_steps = plan_.num_warmup_steps,
+                                              .num_measured_steps = plan_.num_measured_steps},
+                                             plan_.arms);
     plan_.num_warmup_steps = counts.num_warmup_steps;
     plan_.num_measured_steps = counts.num_measured_steps;
     return std::move(plan_);
@@ -198,11 +197,10 @@ class PlanBuilder {
           "aa: an A/A run compares the baseline with itself; it takes no toggles, grid or arms");
     }
     for (int i = 0; i <= request_.num_aa; ++i) {
-      plan_.arms.push_back(
-          {.name = fmt::format("aa-{:02}", i),
-           .is_baseline = true,
-           .reference = i == 0 ? "" : fmt::format("aa-{:02}", i - 1),
-           .config = request_.baseline});
+      plan_.arms.push_back({.name = fmt::format("aa-{:02}", i),
+                            .is_baseline = true,
+                            .reference = i == 0 ? "" : fmt::format("aa-{:02}", i - 1),
+                            .config = request_.baseline});
     }
   }
 
@@ -239,9 +237,10 @@ class PlanBuilder {
   void add_grid() {
     if (request_.grid.empty()) return;
     if (request_.grid.size() != 2) {
-      throw ConfigError(fmt::format("grid: crosses two toggles, {} were given; write "
-                                    "--grid no_sync,accumulation",
-                                    request_.grid.size()));
+      throw ConfigError(
+          fmt::format("grid: crosses two toggles, {} were given; write "
+                      "--grid no_sync,accumulation",
+                      request_.grid.size()));
     }
     const Toggle& first = toggle_or_throw(vocabulary_.toggles, request_.grid[0].toggle);
     const Toggle& second = toggle_or_throw(vocabulary_.toggles, request_.grid[1].toggle);
@@ -274,10 +273,9 @@ class PlanBuilder {
     const bool compares_second =
         !second_only.not_applicable_reason.empty() && first_only.not_applicable_reason.empty();
     const Arm& reference = compares_second ? first_only : second_only;
-    Arm cell = compares_second ? level_arm(second, second_level, reference.config, reference.name,
-                                           vocabulary_)
-                               : level_arm(first, first_level, reference.config, reference.name,
-                                           vocabulary_);
+    Arm cell = compares_second
+                   ? level_arm(second, second_level, reference.config, reference.name, vocabulary_)
+                   : level_arm(first, first_level, reference.config, reference.name, vocabulary_);
     cell.name = fmt::format("{}+{}", first_only.name, second_only.name);
     if (cell.not_applicable_reason.empty() && !reference.not_applicable_reason.empty()) {
       cell.not_applicable_reason =
@@ -315,8 +313,8 @@ class PlanBuilder {
     std::vector<std::string_view> names;
     for (const KnownExternalArm& arm : vocabulary_.external_arms) names.push_back(arm.name);
     throw ConfigError(fmt::format(
-        "arms: unknown arm {}{}; takes {}, or name=/path/to/executable", name,
-        hint_of(name, names), names.empty() ? "baseline" : fmt::format("{}", fmt::join(names, " | "))));
+        "arms: unknown arm {}{}; takes {}, or name=/path/to/executable", name, hint_of(name, names),
+        names.empty() ? "baseline" : fmt::format("{}", fmt::join(names, " | "))));
   }
 
   // A toggle and a grid may name the same arm.
@@ -333,10 +331,10 @@ class PlanBuilder {
       if (arm.not_applicable_reason.empty()) return;
       reasons.push_back(fmt::format("{}: {}", arm.name, arm.not_applicable_reason));
     }
-    throw ConfigError(fmt::format("nothing to compare{}", reasons.empty()
-                                                              ? ": no toggle was named"
-                                                              : fmt::format("; not applicable: {}",
-                                                                            fmt::join(reasons, "; "))));
+    throw ConfigError(fmt::format(
+        "nothing to compare{}",
+        reasons.empty() ? ": no toggle was named"
+                        : fmt::format("; not applicable: {}", fmt::join(reasons, "; "))));
   }
 
   const MatrixRequest& request_;

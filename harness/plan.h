@@ -79,8 +79,8 @@ struct Plan {
 /// cannot run, and if nothing is left to compare.
 Plan make_plan(const MatrixRequest& request, const PlanVocabulary& vocabulary);
 
-/// The baseline alone, `num_rounds` times: nothing is compared. Toggles, grid and arms of the request
-/// are not looked at.
+/// The baseline alone, `num_rounds` times: nothing is compared. Toggles, grid and arms of the
+/// request are not looked at.
 Plan make_baseline_plan(const MatrixRequest& request, const PlanVocabulary& vocabulary);
 
 /// The plan that a manifest records: what `--resume` continues. `commands` stays empty.

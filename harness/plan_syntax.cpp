@@ -46,8 +46,8 @@ ToggleChoice parse_toggle_choice(std::string_view part) {
 
 bool is_usable_arm_name(std::string_view name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '-' || c == '_' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
   });
 }
 
@@ -64,11 +64,10 @@ std::vector<ToggleChoice> parse_toggle_choices(std::string_view text) {
   std::vector<ToggleChoice> choices;
   for (const std::string_view part : split(text, ',')) {
     if (part.empty()) {
-      throw ConfigError(fmt::format(
-          "toggles={}: an empty entry; write 'attention=math|cudnn,graph'", text));
+      throw ConfigError(
+          fmt::format("toggles={}: an empty entry; write 'attention=math|cudnn,graph'", text));
     }
-    if (part.find('+') != std::string_view::npos ||
-        std::ranges::count(part, '=') > 1) {
+    if (part.find('+') != std::string_view::npos || std::ranges::count(part, '=') > 1) {
       throw ConfigError(two_variables_message(part));
     }
     ToggleChoice choice = parse_toggle_choice(part);
@@ -112,8 +111,8 @@ std::pair<std::string, std::string> parse_setting(std::string_view text) {
   const auto equals = text.find('=');
   const std::string_view key = trimmed(text.substr(0, equals));
   if (equals == std::string_view::npos || key.empty()) {
-    throw ConfigError(fmt::format("set: '{}' is not key=value; `steplens list keys` shows all keys",
-                                  text));
+    throw ConfigError(
+        fmt::format("set: '{}' is not key=value; `steplens list keys` shows all keys", text));
   }
   return {std::string(key), std::string(trimmed(text.substr(equals + 1)))};
 }

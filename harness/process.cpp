@@ -1,14 +1,5 @@
 #include "harness/process.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -19,7 +10,15 @@
 #include <string_view>
 #include <system_error>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "harness/error.h"
 
@@ -30,10 +29,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMaxLines = 40;         // A Python traceback with its message fits.
-constexpr std::size_t kMaxLineBytes = 1000;   // A child that prints no newline must not grow us.
-constexpr int kStopPollMs = 100;              // Longest delay of Ctrl-C; 10 wake-ups a second.
-constexpr int kNoPidfdPollMs = 20;            // Kernels before 5.3 do not announce a child's end.
+constexpr std::size_t kMaxLines = 40;        // A Python traceback with its message fits.
+constexpr std::size_t kMaxLineBytes = 1000;  // A child that prints no newline must not grow us.
+constexpr int kStopPollMs = 100;             // Longest delay of Ctrl-C; 10 wake-ups a second.
+constexpr int kNoPidfdPollMs = 20;           // Kernels before 5.3 do not announce a child's end.
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -152,26 +151,32 @@ class Child {
  public:
   Child(const ProcessSpec& spec, ProcessResult& result) : spec_(spec), result_(result) {}
 
-  // False if it could not be started; `why_not_started` then says why.
-  bool start() {
+  // False if it could not be started; `why_not_started` then says why. With `waits` its input is a
+  // pipe, for `release`.
+  bool start(bool waits = false) {
     SL_CHECK(!spec_.command.empty());
     std::vector<std::string> arguments = spec_.command;
     std::vector<std::string> environment = merged_environment(spec_.environment);
     const std::vector<char*> argv = pointers_to(arguments);
     const std::vector<char*> envp = pointers_to(environment);
-    const OwnedFd input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    Pipe input;
+    if (waits) {
+      input = make_pipe();
+    } else {
+      input.read_end = OwnedFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    }
     Pipe output = make_pipe();
     Pipe error = make_pipe();
     if (!spec_.output_file.empty()) {
-      log_ = OwnedFd(::open(spec_.output_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-                            0644));
+      log_ = OwnedFd(
+          ::open(spec_.output_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     }
 
     start_ = Clock::now();
     const pid_t parent = ::getpid();
     pid_ = ::fork();
     if (pid_ == 0) {
-      become(argv.data(), envp.data(), input.get(), output.write_end.get(), error.write_end.get(),
+      become(argv.data(), envp.data(), input.read_end.get(), output.write_end.get(), error.write_end.get(),
              parent);
     }
     if (pid_ < 0) {
@@ -191,12 +196,27 @@ class Child {
       result_.why_not_started = cause(exec_error);
       return false;
     }
+    input_ = std::move(input.write_end);
     output_ = std::move(output.read_end);
     ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);
 #ifdef SYS_pidfd_open
     pidfd_ = OwnedFd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
 #endif
     return true;
+  }
+
+  // Sends the line that a waiting child waits for; its age counts from now. A child that died
+  // meanwhile shows by its end.
+  void release(const std::string& line) {
+    start_ = Clock::now();
+    // A child that died while it waited has closed its end: that must not end us too.
+    struct sigaction previous {};
+    struct sigaction ignored {};
+    ignored.sa_handler = SIG_IGN;
+    ::sigaction(SIGPIPE, &ignored, &previous);
+    [[maybe_unused]] const ssize_t written = ::write(input_.get(), line.data(), line.size());
+    ::sigaction(SIGPIPE, &previous, nullptr);
+    input_.reset();
   }
 
   // Waits until something happens or `kStopPollMs` is over, reads output, notices the end.
@@ -265,6 +285,7 @@ class Child {
   const ProcessSpec& spec_;
   ProcessResult& result_;
   pid_t pid_ = -1;
+  OwnedFd input_;
   OwnedFd output_;
   OwnedFd pidfd_;
   OwnedFd log_;
@@ -272,21 +293,16 @@ class Child {
   LineTail tail_;
 };
 
-}  // namespace
-
-ProcessResult run_process(const ProcessSpec& spec,
-                          const std::function<StopRequest()>& stop_request) {
-  ProcessResult result;
-  Child child(spec, result);
-  if (!child.start()) return result;
+// Watches a started child to its end, and stops it where it must be stopped.
+void run_to_end(Child& child, const ProcessSpec& spec, ProcessResult& result,
+                const std::function<StopRequest()>& stop_request) {
   std::optional<ProcessEnd> stopped_by_us;
   double kill_after_s = 0;
   bool is_killed = false;
   while (!child.has_ended()) {
     const StopRequest request = stop_request ? stop_request() : StopRequest::kNone;
     if (!stopped_by_us && (request != StopRequest::kNone || child.age_s() >= spec.timeout_s)) {
-      stopped_by_us =
-          request != StopRequest::kNone ? ProcessEnd::kStopped : ProcessEnd::kTimeout;
+      stopped_by_us = request != StopRequest::kNone ? ProcessEnd::kStopped : ProcessEnd::kTimeout;
       child.signal_group(SIGTERM);
       kill_after_s = child.age_s() + spec.grace_s;
     }
@@ -298,7 +314,49 @@ ProcessResult run_process(const ProcessSpec& spec,
   }
   child.finish();
   if (stopped_by_us) result.end = *stopped_by_us;
+}
+
+}  // namespace
+
+ProcessResult run_process(const ProcessSpec& spec,
+                          const std::function<StopRequest()>& stop_request) {
+  ProcessResult result;
+  Child child(spec, result);
+  if (child.start()) run_to_end(child, spec, result, stop_request);
   return result;
+}
+
+struct WaitingProcess::State {
+  explicit State(ProcessSpec process_spec) : spec(std::move(process_spec)), child(spec, result) {}
+  ProcessSpec spec;
+  ProcessResult result;
+  Child child;
+  bool is_running = false;
+};
+
+WaitingProcess::WaitingProcess(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+std::unique_ptr<WaitingProcess> WaitingProcess::start(ProcessSpec spec) {
+  auto state = std::make_unique<State>(std::move(spec));
+  if (!state->child.start(/*waits=*/true)) return nullptr;
+  state->is_running = true;
+  return std::unique_ptr<WaitingProcess>(new WaitingProcess(std::move(state)));
+}
+
+WaitingProcess::~WaitingProcess() {
+  if (!state_->is_running) return;
+  state_->child.signal_group(SIGKILL);
+  while (!state_->child.has_ended()) {
+  }
+}
+
+ProcessResult WaitingProcess::release(const std::string& line,
+                                      const std::function<StopRequest()>& stop_request) {
+  SL_CHECK(state_->is_running);
+  state_->child.release(line + "\n");
+  run_to_end(state_->child, state_->spec, state_->result, stop_request);
+  state_->is_running = false;
+  return state_->result;
 }
 
 std::string signal_name(int signal) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,28 @@ struct ProcessResult {
 /// SIGKILL, the child is killed.
 ProcessResult run_process(const ProcessSpec& spec,
                           const std::function<StopRequest()>& stop_request = {});
+
+/// A child that was started ahead and waits for one line on its standard input: what it does before
+/// reading, such as loading libraries, is done by the time it is needed.
+class WaitingProcess {
+ public:
+  /// nullptr if it could not be started. Same rules as `run_process`, except for the input.
+  static std::unique_ptr<WaitingProcess> start(ProcessSpec spec);
+  /// Kills it if it still waits.
+  ~WaitingProcess();
+  WaitingProcess(const WaitingProcess&) = delete;
+  WaitingProcess& operator=(const WaitingProcess&) = delete;
+
+  /// Sends `line` and runs the child to its end. Wall time and timeout count from here; CPU times
+  /// from its start. Call once.
+  ProcessResult release(const std::string& line,
+                        const std::function<StopRequest()>& stop_request = {});
+
+ private:
+  struct State;
+  explicit WaitingProcess(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
 
 /// "SIGSEGV"; "signal 99" for one without a name.
 std::string signal_name(int signal);

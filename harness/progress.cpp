@@ -24,12 +24,13 @@ std::string estimate_text(const ArmEstimate& estimate) {
   }
   const double half_width_percent =
       100 * std::exp(estimate.estimate.mean_log_ratio) * estimate.estimate.half_width_log_ratio();
-  return fmt::format("{} {:+.2f} % +- {:.2f} %", estimate.arm, effect_percent,
-                     half_width_percent);
+  return fmt::format("{} {:+.2f} % +- {:.2f} %", estimate.arm, effect_percent, half_width_percent);
 }
 
 Progress::Progress(std::ostream& stream, bool is_terminal, bool is_quiet)
-    : stream_(stream), is_terminal_(is_terminal), is_quiet_(is_quiet) {}
+    : stream_(stream),
+      is_terminal_(is_terminal),
+      is_quiet_(is_quiet) {}
 
 Progress::~Progress() { clear_line(); }
 
@@ -46,8 +47,7 @@ void Progress::block_starts(const ProgressState& state) {
   has_open_line_ = true;
 }
 
-void Progress::block_ends(const ProgressState& state, std::string_view status,
-                          double duration_s) {
+void Progress::block_ends(const ProgressState& state, std::string_view status, double duration_s) {
   if (is_quiet_ || is_terminal_) return;
   fmt::print(stream_, "{}  {} after {:.1f} s, about {} left\n", state_text(state), status,
              duration_s, duration_text(state.remaining_s));

@@ -18,8 +18,8 @@ struct ProgressState {
   double remaining_s = 0;  // Of the whole run, as far as known.
 };
 
-/// Prints the progress of a run: one line that is rewritten on a terminal, a line per finished block
-/// elsewhere.
+/// Prints the progress of a run: one line that is rewritten on a terminal, a line per finished
+/// block elsewhere.
 class Progress {
  public:
   /// `stream` must outlive it. A quiet one prints nothing but `say`.

@@ -84,10 +84,9 @@ RoundResult run_round(RunParts& parts, int round_index) {
   for (std::size_t i = 0; i < round->order.size(); ++i) {
     const Arm& arm = *find_arm(manifest, round->order[i]);
     if (!is_live(manifest, arm)) continue;
-    const double rest_s =
-        parts.durations.expected_s(manifest, from_position(round->order, i)) +
-        (manifest.num_rounds_planned - num_complete - 1) *
-            parts.durations.expected_s(manifest, live_arms(manifest));
+    const double rest_s = parts.durations.expected_s(manifest, from_position(round->order, i)) +
+                          (manifest.num_rounds_planned - num_complete - 1) *
+                              parts.durations.expected_s(manifest, live_arms(manifest));
     const ProgressState state{
         .phase = fmt::format("round {}/{}", num_complete + 1, manifest.num_rounds_planned),
         .arm = arm.name,

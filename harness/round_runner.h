@@ -7,8 +7,8 @@
 
 namespace steplens {
 
-/// Draws the order of a new round over the live arms and enters it in the manifest. Its index is the
-/// next one that was never used, so a dropped round's order is not drawn again.
+/// Draws the order of a new round over the live arms and enters it in the manifest. Its index is
+/// the next one that was never used, so a dropped round's order is not drawn again.
 RoundRecord& begin_round(BundleWriter& writer, const std::string& machine_id);
 
 /// The round that was begun and neither completed nor dropped, or nullptr.
@@ -24,8 +24,8 @@ struct RoundResult {
   std::string reason;  // For kDropped and kBaselineFailed.
 };
 
-/// Runs the blocks that the round still lacks. It is complete when every arm that has not FAILED has
-/// its block, and dropped whole if one stays invalid.
+/// Runs the blocks that the round still lacks. It is complete when every arm that has not FAILED
+/// has its block, and dropped whole if one stays invalid.
 RoundResult run_round(RunParts& parts, int round_index);
 
 int num_complete_rounds(const Manifest& manifest);

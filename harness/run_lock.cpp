@@ -1,14 +1,13 @@
 #include "harness/run_lock.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <system_error>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "harness/error.h"
 
@@ -30,15 +29,15 @@ RunLock::RunLock(const std::filesystem::path& folder) : path_(folder / ".lock") 
         ::usleep(50'000);
         continue;
       }
-      throw ConfigError(error == EWOULDBLOCK
-                            ? fmt::format("{}: another steplens is running this bundle",
-                                          folder.string())
-                            : fmt::format("{}: cannot lock: {}", path_.string(),
-                                          std::generic_category().message(error)));
+      throw ConfigError(
+          error == EWOULDBLOCK
+              ? fmt::format("{}: another steplens is running this bundle", folder.string())
+              : fmt::format("{}: cannot lock: {}", path_.string(),
+                            std::generic_category().message(error)));
     }
     // The holder before us removes the file as it ends: what we locked may have no name any more.
-    struct stat ours {};
-    struct stat named {};
+    struct stat ours{};
+    struct stat named{};
     if (::fstat(fd_, &ours) == 0 && ::stat(path_.c_str(), &named) == 0 &&
         ours.st_ino == named.st_ino) {
       return;

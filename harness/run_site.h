@@ -12,10 +12,11 @@ namespace steplens {
 /// replace any of it.
 struct RunSite {
   Machine* machine = nullptr;  // Not owned.
-  std::function<ProcessResult(const ProcessSpec&, const std::function<StopRequest()>&)>
-      run_process;
+  std::function<ProcessResult(const ProcessSpec&, const std::function<StopRequest()>&)> run_process;
+  /// Starts a process ahead of its use; empty: nothing is started ahead.
+  std::function<std::unique_ptr<WaitingProcess>(ProcessSpec)> start_waiting;
   std::function<StopRequest()> stop_request;
-  std::function<double()> now_s;               // Unix time.
+  std::function<double()> now_s;  // Unix time.
   std::function<void(double)> sleep_s;
   std::string boot_id;  // Changes when the machine starts anew; a round never spans two.
 

@@ -69,9 +69,9 @@ void refuse_other_data(const Manifest& manifest, const json& data) {
     return description.is_object() ? description.value("sha256", "") : std::string();
   };
   if (hash(manifest.data) != hash(data)) {
-    throw ConfigError(fmt::format(
-        "data: the bundle was begun with the token file of SHA-256 {}, this one has {}",
-        hash(manifest.data), hash(data)));
+    throw ConfigError(
+        fmt::format("data: the bundle was begun with the token file of SHA-256 {}, this one has {}",
+                    hash(manifest.data), hash(data)));
   }
 }
 
@@ -85,8 +85,8 @@ std::string describe_processes(const std::vector<ForeignProcess>& processes) {
 // One session of a run: the time from the start of this process to its end.
 class Session {
  public:
-  Session(const RunOptions& options, const RunSite& site, Progress& progress,
-          BundleWriter& writer, const MeasuredDevice& device, BlockSettings settings)
+  Session(const RunOptions& options, const RunSite& site, Progress& progress, BundleWriter& writer,
+          const MeasuredDevice& device, BlockSettings settings)
       : options_(options),
         site_(site),
         progress_(progress),
@@ -205,9 +205,8 @@ class Session {
     for (const ArmEstimate& arm : arms) estimates.push_back(arm.estimate);
     const double limit = std::log1p(*manifest.until_halfwidth_ratio);
     if (!estimates.empty() && has_reached_half_width(estimates, limit)) return "";
-    const auto widest = std::ranges::max_element(arms, {}, [](const ArmEstimate& arm) {
-      return arm.estimate.half_width_log_ratio();
-    });
+    const auto widest = std::ranges::max_element(
+        arms, {}, [](const ArmEstimate& arm) { return arm.estimate.half_width_log_ratio(); });
     return widest == arms.end()
                ? "no half-width is known"
                : fmt::format("half-width {:.3g} % was not reached: {}",
@@ -280,10 +279,10 @@ void check_foreign_load(const MeasuredDevice& device, const RunOptions& options,
   const auto processes = site.machine->foreign_processes(device.gpu_uuid);
   if (processes.empty()) return;
   if (!options.allows_foreign_load) {
-    throw ForeignLoadError(fmt::format(
-        "foreign load: GPU {} is in use by {}; nothing can be measured beside it "
-        "(--allow-foreign-load measures anyway, and the report says so)",
-        device.gpu_uuid, describe_processes(processes)));
+    throw ForeignLoadError(
+        fmt::format("foreign load: GPU {} is in use by {}; nothing can be measured beside it "
+                    "(--allow-foreign-load measures anyway, and the report says so)",
+                    device.gpu_uuid, describe_processes(processes)));
   }
   notes.push_back(
       fmt::format("Foreign load on the GPU was allowed: {}.", describe_processes(processes)));
@@ -365,8 +364,8 @@ RunOutcome run_plan(const Plan& plan, const RunOptions& options, const RunSite& 
     refuse_other_data(writer->manifest(), data);
     note_other_machine(earlier, device, writer->manifest());
   } else {
-    writer = BundleWriter::create(options.bundle,
-                                  new_manifest(plan, device, std::move(data), site));
+    writer =
+        BundleWriter::create(options.bundle, new_manifest(plan, device, std::move(data), site));
   }
   Manifest& manifest = writer->manifest();
   manifest.notes.insert(manifest.notes.end(), notes.begin(), notes.end());
@@ -382,6 +381,8 @@ RunOutcome run_plan(const Plan& plan, const RunOptions& options, const RunSite& 
                    .device_id = device.gpu_uuid,
                    .timeout_s = options.block_timeout_s,
                    .origin_unix_s = unix_time_of(manifest.created_utc),
+                   // A worker started ahead has no block's folder for its log yet.
+                   .starts_ahead = !device.gpu_uuid.empty() && !options.keeps_logs,
                    .keeps_logs = options.keeps_logs});
   if (options.is_resume) session.take_over(earlier);
   const RunOutcome outcome = session.run();

@@ -25,9 +25,9 @@ struct RunOptions {
   std::filesystem::path bundle;
   bool is_resume = false;
   std::vector<std::string> worker_command;
-  std::filesystem::path data_path;  // Empty on --resume: where it was,
+  std::filesystem::path data_path;          // Empty on --resume: where it was,
   std::filesystem::path default_data_path;  // or here, if that is not known any more.
-  std::string gpu;                  // UUID or PCI id; empty: the first one that is free.
+  std::string gpu;                          // UUID or PCI id; empty: the first one that is free.
   std::optional<double> max_seconds;
   bool allows_foreign_load = false;
   double block_timeout_s = 600;
@@ -36,7 +36,7 @@ struct RunOptions {
 
 /// Why a run ended.
 enum class RunEnd {
-  kDone,            // The planned rounds, the half-width, or no arm left to compare.
+  kDone,  // The planned rounds, the half-width, or no arm left to compare.
   kTimeLimit,
   kInterrupted,     // Ctrl-C: resumable.
   kUnsteady,        // Invalid blocks in three rounds running: resumable.

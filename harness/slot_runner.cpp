@@ -11,9 +11,9 @@ void fail_arm(Manifest& manifest, const Arm& arm, const std::string& reason) {
   if (manifest.num_aa > 0) return;
   for (const Arm& other : manifest.arms) {
     if (other.reference == arm.name && is_live(manifest, other)) {
-      fail_arm(manifest, other,
-               fmt::format("its reference {} failed, so there is nothing to compare it with",
-                           arm.name));
+      fail_arm(
+          manifest, other,
+          fmt::format("its reference {} failed, so there is nothing to compare it with", arm.name));
     }
   }
 }

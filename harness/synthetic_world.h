@@ -80,7 +80,7 @@ struct SelfTestRow {
 constexpr std::uint64_t kSelfTestSeed = 20260101;
 
 /// All promises: A/A rejections, family-wise error and power. About two seconds of one core.
-/// Correct statistics miss a bound for about one seed in thirty, by the luck of the draw.
+/// Correct statistics miss a bound for about one seed in fifty, by the luck of the draw.
 std::vector<SelfTestRow> run_statistics_self_test(std::uint64_t seed = kSelfTestSeed);
 
 }  // namespace steplens

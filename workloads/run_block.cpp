@@ -142,30 +142,26 @@ class BlockRun {
 
   // Warm-up of a fixed length, then the measured steps.
   void run_fixed(BlockRecord& record, DataFeed& feed, StepExecutor& executor) {
-    const auto clock =
-        make_step_clock(config_, std::max(block_.num_warmup_steps, block_.num_measured_steps));
+    const auto clock = make_step_clock(config_, block_.num_warmup_steps, num_data_steps(),
+                                       /*is_pilot=*/false);
+    const bool is_sampled = config_.instrumentation == Instrumentation::kFull;
+    StepArrays all;
     std::vector<bool> events;
     clock->start();
-    for (std::int64_t i = 0; i < block_.num_warmup_steps; ++i) {
+    for (std::int64_t i = 0; i < num_data_steps(); ++i) {
+      if (i == block_.num_warmup_steps) {
+        // The device goes on with the last warm-up step meanwhile: no pause in its queue.
+        reset_memory_peaks(config_);
+        if (is_sampled) sampler_.start();
+      }
       const std::int64_t before = num_events(executor);
-      run_step(feed, executor, record.warmup);
+      run_step(feed, executor, all);
       clock->end_step();
       events.push_back(num_events(executor) != before);
     }
-    take_times(record.warmup, clock->finish());
-    reset_memory_peaks(config_);
-
-    const bool is_sampled = config_.instrumentation == Instrumentation::kFull;
-    if (is_sampled) sampler_.start();
-    clock->start();
-    for (std::int64_t i = 0; i < block_.num_measured_steps; ++i) {
-      const std::int64_t before = num_events(executor);
-      run_step(feed, executor, record.steps);
-      clock->end_step();
-      events.push_back(num_events(executor) != before);
-    }
-    record.measured_wall_ns = take_times(record.steps, clock->finish());
+    record.measured_wall_ns = take_times(all, clock->finish());
     if (is_sampled) record.samples = sampler_.stop();
+    split(all, static_cast<std::size_t>(block_.num_warmup_steps), record);
 
     WarmupDetector detector;
     for (std::size_t i = 0; i < events.size(); ++i) {
@@ -182,7 +178,7 @@ class BlockRun {
 
   // Warm-up by detection, then a few steps whose operators are counted.
   void run_pilot(BlockRecord& record, DataFeed& feed, StepExecutor& executor) {
-    const auto clock = make_step_clock(config_, num_data_steps());
+    const auto clock = make_step_clock(config_, 0, num_data_steps(), /*is_pilot=*/true);
     WarmupDetector detector;
     StepArrays all;
     std::vector<bool> events;
@@ -221,6 +217,7 @@ class BlockRun {
                                        ? static_cast<std::size_t>(*detector.num_warmup_steps())
                                        : num_run / 2;
     split(all, num_warmup, record);
+    for (const std::int64_t wall_ns : record.steps.step_wall_ns) record.measured_wall_ns += wall_ns;
     record.evidence["detected_warmup_steps"] = num_warmup;
     record.evidence["warmup_settled"] = detector.is_settled();
 
@@ -271,7 +268,7 @@ class BlockRun {
   static std::int64_t take_times(StepArrays& arrays, StepTimes times) {
     arrays.step_wall_ns = std::move(times.wall_ns);
     arrays.step_gpu_ns = std::move(times.gpu_ns);
-    return times.total_wall_ns;
+    return times.measured_wall_ns;
   }
 
   static void split(const StepArrays& all, std::size_t num_warmup, BlockRecord& record) {
@@ -288,7 +285,6 @@ class BlockRun {
     cut(&StepArrays::num_valid_tokens);
     cut(&StepArrays::num_loss_tokens);
     cut(&StepArrays::data_wait_ns);
-    for (const std::int64_t wall_ns : record.steps.step_wall_ns) record.measured_wall_ns += wall_ns;
   }
 
   void fill_log(BlockRecord& record, const TrainStep& train_step) const {

@@ -12,15 +12,16 @@ namespace steplens {
 struct StepTimes {
   std::vector<std::int64_t> wall_ns;  // From one observed end of a step to the next.
   std::vector<std::int64_t> gpu_ns;   // Event to event; empty on a CPU, or without timing events.
-  std::int64_t total_wall_ns = 0;     // One reading around all steps.
+  std::int64_t measured_wall_ns = 0;  // One difference around all steps after the warm-up.
 };
 
-/// Times steps without making the device wait for the host.
+/// Times steps without making the device wait for the host, and without a pause between warm-up
+/// and measured steps.
 ///
 /// On a GPU the host observes the end of step i - 1 only after it has enqueued step i, so the queue
-/// never runs dry on its account; wall times are the differences of these observations, and add up
-/// to the total exactly. With instrumentation=minimal there are no events: steps are paced by
-/// nothing, and each wall time is the mean.
+/// never runs dry on its account; wall times are the differences of these observations. With
+/// instrumentation=minimal only the ends of the warm-up and of the last step are observed, and each
+/// wall time is the mean of its phase.
 class StepClock {
  public:
   virtual ~StepClock() = default;
@@ -33,6 +34,9 @@ class StepClock {
   virtual StepTimes finish() = 0;
 };
 
-std::unique_ptr<StepClock> make_step_clock(const RunConfig& config, std::int64_t max_steps);
+/// `num_warmup_steps`: steps after `start` that are not measured. A pilot needs every step's time,
+/// so it observes each whatever the instrumentation.
+std::unique_ptr<StepClock> make_step_clock(const RunConfig& config, std::int64_t num_warmup_steps,
+                                           std::int64_t max_steps, bool is_pilot);
 
 }  // namespace steplens

@@ -3,7 +3,10 @@
 // here.
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <iostream>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -27,8 +30,19 @@ constexpr std::string_view kHelp =
     "Exit codes: 0 a block.json was written, whatever its status; 2 the config or data is wrong;\n"
     "3 the device failed.\n";
 
+// Started ahead, with all libraries loaded by now, it waits here for the path of its block's
+// config; nothing has touched the GPU yet. False if the scheduler ended instead.
+bool wait_for_block() {
+  if (std::getenv("STEPLENS_START_AHEAD") == nullptr) return true;
+  std::string path;
+  if (!std::getline(std::cin, path)) return false;
+  ::setenv("STEPLENS_BLOCK_CONFIG", path.c_str(), 1);
+  return true;
+}
+
 int run() {
   using namespace steplens;
+  if (!wait_for_block()) return 0;
   const BlockConfig block = block_config_from_environment();
   const std::string gpu = block.config.device == Device::kCuda ? block.device_id : "";
   const auto sampler = make_block_sampler(gpu);

@@ -1,11 +1,10 @@
-#include <signal.h>
-
 #include <algorithm>
 #include <iostream>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <signal.h>
 
 #include "harness/build_info.h"
 #include "harness/cli/context.h"
@@ -59,7 +58,8 @@ int run_cli(int argc, const char* const* argv, CliContext& context) {
       "  steplens matrix --toggles 'attention=math,optimizer' --out runs/first\n"
       "\n"
       "`steplens VERB --help` explains each. Exit codes: 0 ok; 1 regression or failed\n"
-      "verification; 2 your mistake; 3 the device failed; 4 incomplete, resumable; 5 data lost in a\n"
+      "verification; 2 your mistake; 3 the device failed; 4 incomplete, resumable; 5 data lost in "
+      "a\n"
       "trace.");
   app.require_subcommand(1);
   if (context.vocabulary.scripts_folder.empty()) {

@@ -38,9 +38,9 @@ struct DataRequest {
   std::filesystem::path output;               // The .bin.
   std::string name;
   std::string tokenizer = "bytes";
-  std::int64_t vocab_size = 50304;         // For "bpe".
+  std::int64_t vocab_size = 50304;           // For "bpe".
   std::filesystem::path python = "python3";  // For "bpe": one that can import `tokenizers`.
-  std::filesystem::path site_packages;     // For the default corpus.
+  std::filesystem::path site_packages;       // For the default corpus.
   std::filesystem::path scripts_folder;
 };
 

@@ -36,30 +36,40 @@ bool sets(const Experiment& experiment, std::string_view key) {
 
 void add_work_flags(CLI::App& app, ExperimentFlags& flags) {
   app.add_option("--model", flags.model, "model to train; `steplens list models` shows all");
-  app.add_option("--device", flags.device, "auto | cpu | cuda (default auto: a GPU if there is one)");
-  app.add_option("--set", flags.settings, "key=value: change the baseline (repeatable); `steplens list keys`")
+  app.add_option("--device", flags.device,
+                 "auto | cpu | cuda (default auto: a GPU if there is one)");
+  app.add_option("--set", flags.settings,
+                 "key=value: change the baseline (repeatable); `steplens list keys`")
       ->allow_extra_args(false);
-  app.add_option("--data", flags.data, "token file (.bin); default: the corpus of `steplens data prepare`");
-  app.add_option("--warmup", flags.warmup, "warm-up steps of the baseline (default: found by pilots)")
+  app.add_option("--data", flags.data,
+                 "token file (.bin); default: the corpus of `steplens data prepare`");
+  app.add_option("--warmup", flags.warmup,
+                 "warm-up steps of the baseline (default: found by pilots)")
       ->check(CLI::PositiveNumber);
-  app.add_option("--steps", flags.steps, "measured steps of the baseline (default: 30, or what fits 10 s)")
+  app.add_option("--steps", flags.steps,
+                 "measured steps of the baseline (default: 30, or what fits 10 s)")
       ->check(CLI::PositiveNumber);
 }
 
 void add_comparison_flags(CLI::App& app, ExperimentFlags& flags) {
-  app.add_option("--experiment", flags.experiment_file, "JSON file with the same words as these flags");
+  app.add_option("--experiment", flags.experiment_file,
+                 "JSON file with the same words as these flags");
   app.add_option("--title", flags.title, "headline of the report");
   app.add_option("--toggles", flags.toggles,
                  "what to compare, one variable an arm: 'attention=math|cudnn,graph'");
   app.add_option("--grid", flags.grid, "cross two toggles: 'no_sync,accumulation=2|4'");
-  app.add_option("--arms", flags.arms, "external arms: baseline,torch-eager,mine=/path/to/executable");
+  app.add_option("--arms", flags.arms,
+                 "external arms: baseline,torch-eager,mine=/path/to/executable");
   app.add_option("--aa", flags.aa, "A/A: that many comparisons of the baseline with itself");
-  app.add_option("--rounds", flags.rounds, "rounds (default 12; 60 at most with --until-halfwidth)");
+  app.add_option("--rounds", flags.rounds,
+                 "rounds (default 12; 60 at most with --until-halfwidth)");
   app.add_option("--seed", flags.seed, "of the blocks' order (default 1)");
-  app.add_option("--max-seconds", flags.max_seconds, "stop at the end of a round before this is over")
+  app.add_option("--max-seconds", flags.max_seconds,
+                 "stop at the end of a round before this is over")
       ->check(CLI::PositiveNumber);
-  app.add_option("--until-halfwidth", flags.until_halfwidth,
-                 "stop, from round 12 on, once every 95 % half-width is at most this, such as 0.2%");
+  app.add_option(
+      "--until-halfwidth", flags.until_halfwidth,
+      "stop, from round 12 on, once every 95 % half-width is at most this, such as 0.2%");
   app.add_option("--equivalence", flags.equivalence,
                  "ratio within which arms count as equal (default 1.01)");
 }
@@ -70,7 +80,8 @@ Experiment experiment_of(const ExperimentFlags& flags) {
   words.model = flags.model;
   words.device = flags.device;
   words.data = flags.data;
-  for (const std::string& setting : flags.settings) words.settings.push_back(parse_setting(setting));
+  for (const std::string& setting : flags.settings)
+    words.settings.push_back(parse_setting(setting));
   if (flags.toggles) words.toggles = parse_toggle_choices(*flags.toggles);
   if (flags.grid) words.grid = parse_toggle_choices(*flags.grid);
   if (flags.arms) words.arms = parse_external_arms(*flags.arms);
@@ -109,7 +120,8 @@ DataChoice data_of(const Experiment& experiment, const RunConfig& config,
   if (experiment.data) return {.path = *experiment.data, .tokenizer = tokenizer};
   const fs::path wanted = default_data_path(config.dataset, tokenizer, config.shape.vocab_size);
   if (fs::exists(wanted)) return {.path = wanted, .tokenizer = tokenizer};
-  // Bytes are real text too, and need no tokenizer: a model with a larger vocabulary trains on them.
+  // Bytes are real text too, and need no tokenizer: a model with a larger vocabulary trains on
+  // them.
   const fs::path bytes = default_data_path(config.dataset, "bytes", config.shape.vocab_size);
   return {.path = bytes, .is_missing = !fs::exists(bytes), .tokenizer = tokenizer};
 }
@@ -123,8 +135,8 @@ fs::path prepare_if_missing(const DataChoice& choice, const RunConfig& config,
                         config.shape.vocab_size)
           : "steplens data prepare";
   if (config.dataset != RunConfig{}.dataset) {
-    throw ConfigError(fmt::format("data: {} is missing; name a token file with --data",
-                                  choice.path.string()));
+    throw ConfigError(
+        fmt::format("data: {} is missing; name a token file with --data", choice.path.string()));
   }
   const fs::path site_packages = find_site_packages();
   if (site_packages.empty() || !context.prepare_data) {
@@ -170,7 +182,8 @@ MatrixRequest matrix_request(const Experiment& experiment, const RunConfig& base
                         .num_measured_steps = experiment.steps.value_or(0)};
   if (experiment.aa) {
     // 0 would silently run the default matrix.
-    if (*experiment.aa < 1) throw ConfigError(fmt::format("aa={}: takes an integer from 1 to 999", *experiment.aa));
+    if (*experiment.aa < 1)
+      throw ConfigError(fmt::format("aa={}: takes an integer from 1 to 999", *experiment.aa));
     request.num_aa = *experiment.aa;
   }
   return request;

@@ -51,7 +51,8 @@ constexpr MetricRow kMetrics[] = {
 using Rows = std::vector<std::vector<std::string>>;
 
 Rows model_rows(const CliContext& context) {
-  Rows rows = {{"name", "num_parameters", "sequence_length", "global_batch", "tokenizer", "summary"}};
+  Rows rows = {
+      {"name", "num_parameters", "sequence_length", "global_batch", "tokenizer", "summary"}};
   for (const ModelRow& model : context.models) {
     rows.push_back({std::string(model.name), fmt::format("{}", model.num_parameters),
                     fmt::format("{}", model.sequence_length),
@@ -143,8 +144,7 @@ void add_list_verb(CLI::App& app, CliContext& context) {
     what->footer(fmt::format("Example:\n  steplens list {} --json", listing.name));
     const auto is_json = std::make_shared<bool>(false);
     what->add_flag("--json", *is_json, "print JSON");
-    what->callback(
-        [&listing, is_json, &context] { print(listing.rows(context), *is_json); });
+    what->callback([&listing, is_json, &context] { print(listing.rows(context), *is_json); });
   }
 }
 

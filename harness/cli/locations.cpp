@@ -1,13 +1,12 @@
 #include "harness/cli/locations.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "harness/error.h"
 #include "harness/process.h"
@@ -48,9 +47,9 @@ fs::path find_worker() {
 fs::path worker_or_throw() {
   const fs::path worker = find_worker();
   if (worker.empty()) {
-    throw ConfigError(fmt::format(
-        "steplens-worker is not in {}; build it, or name one in STEPLENS_WORKER",
-        executable_folder().string()));
+    throw ConfigError(
+        fmt::format("steplens-worker is not in {}; build it, or name one in STEPLENS_WORKER",
+                    executable_folder().string()));
   }
   if (!is_executable(worker)) {
     throw ConfigError(fmt::format("{}: no executable file (STEPLENS_WORKER or beside steplens)",
@@ -74,7 +73,7 @@ fs::path find_site_packages() {
   };
   fs::path named = environment_variable("STEPLENS_TORCH");
   if (!named.empty()) {
-    if (fs::exists(named / "lib" / "libtorch_cpu.so")) named = (named / ".." ).lexically_normal();
+    if (fs::exists(named / "lib" / "libtorch_cpu.so")) named = (named / "..").lexically_normal();
     return has_torch(named) ? named : fs::path();
   }
   const fs::path link = executable_folder() / ".." / "libtorch";

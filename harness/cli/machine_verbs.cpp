@@ -96,9 +96,11 @@ void add_data(CLI::App& app, CliContext& context) {
                    "file, or folder that is walked whole (repeatable; default: the Python sources "
                    "of LibTorch's wheel)")
       ->allow_extra_args(false);
-  verb->add_option("--pattern", flags->patterns, "only files of that name, such as '*.txt' (repeatable)")
+  verb->add_option("--pattern", flags->patterns,
+                   "only files of that name, such as '*.txt' (repeatable)")
       ->allow_extra_args(false);
-  verb->add_option("--out", flags->output, "the .bin to write (default: where `matrix` looks for it)");
+  verb->add_option("--out", flags->output,
+                   "the .bin to write (default: where `matrix` looks for it)");
   verb->add_option("--name", flags->name, "name of the corpus, for reports");
   verb->add_option("--tokenizer", flags->tokenizer, "bytes | bpe (default bytes)")
       ->check(CLI::IsMember({"bytes", "bpe"}));
@@ -107,7 +109,8 @@ void add_data(CLI::App& app, CliContext& context) {
   verb->add_option("--python", flags->python, "for bpe: a Python with the package tokenizers");
   verb->add_option("--site-packages", flags->site_packages, "folder that holds torch/");
   verb->add_flag("--json", flags->is_json, "print JSON");
-  verb->callback([flags, &context] { print(context.prepare_data(request_of(*flags)), flags->is_json); });
+  verb->callback(
+      [flags, &context] { print(context.prepare_data(request_of(*flags)), flags->is_json); });
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "harness/cli/matrix_verb.h"
 
-#include <unistd.h>
-
 #include <ctime>
 #include <iostream>
 #include <memory>
@@ -10,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ostream.h>
+#include <unistd.h>
 
 #include "harness/cli/experiment_flags.h"
 #include "harness/cli/locations.h"
@@ -27,12 +26,14 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFooter =
     "Example:\n"
-    "  steplens matrix --toggles 'attention=math|mem_efficient,optimizer' --rounds 12 --out runs/a\n"
+    "  steplens matrix --toggles 'attention=math|mem_efficient,optimizer' --rounds 12 --out "
+    "runs/a\n"
     "  steplens matrix --resume runs/a          goes on with a run that was stopped\n"
     "  steplens matrix --aa 20 --out runs/aa    checks the tool against itself\n"
     "  steplens matrix --dry-run                says what would run\n"
     "\n"
-    "Without --toggles, --grid, --arms or --aa the default toggles of `steplens list toggles` run.\n"
+    "Without --toggles, --grid, --arms or --aa the default toggles of `steplens list toggles` "
+    "run.\n"
     "Exit codes: 0 done (rows may be FAILED), or --max-seconds over after at least one round;\n"
     "2 your mistake; 3 the device failed, is in use by others, or the baseline failed;\n"
     "4 incomplete: --resume goes on.";
@@ -94,7 +95,9 @@ int exit_code_of(const RunOutcome& outcome) {
 class MatrixVerb {
  public:
   MatrixVerb(const MatrixFlags& flags, CliContext& context)
-      : flags_(flags), context_(context), machine_(context.make_machine()) {}
+      : flags_(flags),
+        context_(context),
+        machine_(context.make_machine()) {}
 
   int run() {
     const Experiment experiment = experiment_of(flags_.experiment);
@@ -151,9 +154,11 @@ class MatrixVerb {
 
   int print_plan(const Plan& plan) const {
     const std::string source =
-        flags_.like.empty() ? fmt::format("at {:.0f} s a block; --like BUNDLE knows better", kDefaultBlockS)
-                            : "as long as those of --like";
-    const BlockDurations durations = flags_.like.empty() ? BlockDurations{} : durations_of(flags_.like);
+        flags_.like.empty()
+            ? fmt::format("at {:.0f} s a block; --like BUNDLE knows better", kDefaultBlockS)
+            : "as long as those of --like";
+    const BlockDurations durations =
+        flags_.like.empty() ? BlockDurations{} : durations_of(flags_.like);
     const Printout printout = describe_plan(plan, durations, source);
     if (flags_.is_json) {
       std::cout << printout.json.dump(2) << '\n';
@@ -178,16 +183,21 @@ class MatrixVerb {
     });
     const std::string resume = fmt::format("steplens matrix --resume {}", options.bundle.string());
     switch (outcome.end) {
-      case RunEnd::kDone: progress.say(fmt::format("{}; bundle: {}", outcome.reason, options.bundle.string())); break;
+      case RunEnd::kDone:
+        progress.say(fmt::format("{}; bundle: {}", outcome.reason, options.bundle.string()));
+        break;
       case RunEnd::kTimeLimit:
         progress.say(fmt::format("{}; continue with: {}", outcome.reason, resume));
         break;
       case RunEnd::kInterrupted:
       case RunEnd::kUnsteady:
-        progress.say(fmt::format("steplens: stopped after {} complete rounds ({}); continue with: {}",
-                                 outcome.num_complete_rounds, outcome.reason, resume));
+        progress.say(
+            fmt::format("steplens: stopped after {} complete rounds ({}); continue with: {}",
+                        outcome.num_complete_rounds, outcome.reason, resume));
         break;
-      case RunEnd::kBaselineFailed: progress.say(fmt::format("steplens: {}", outcome.reason)); break;
+      case RunEnd::kBaselineFailed:
+        progress.say(fmt::format("steplens: {}", outcome.reason));
+        break;
     }
     return exit_code_of(outcome);
   }
@@ -206,14 +216,22 @@ void add_matrix_verb(CLI::App& app, CliContext& context, int& exit_code) {
   verb->footer(kFooter);
   add_work_flags(*verb, flags->experiment);
   add_comparison_flags(*verb, flags->experiment);
-  CLI::Option* out = verb->add_option("--out", flags->out, "folder of the bundle (default runs/MODEL-TIME)");
-  CLI::Option* resume = verb->add_option("--resume", flags->resume, "continue the bundle in that folder, or in --out")->expected(0, 1);
+  CLI::Option* out =
+      verb->add_option("--out", flags->out, "folder of the bundle (default runs/MODEL-TIME)");
+  CLI::Option* resume =
+      verb->add_option("--resume", flags->resume, "continue the bundle in that folder, or in --out")
+          ->expected(0, 1);
   verb->add_option("--gpu", flags->gpu, "UUID or PCI id of the GPU (default: the first free one)");
-  verb->add_flag("--allow-foreign-load", flags->allows_foreign_load, "measure beside other processes on the GPU");
-  verb->add_option("--block-timeout", flags->block_timeout_s, "seconds after which a block is stopped (default 600)")->check(CLI::PositiveNumber);
-  verb->add_flag("--keep-logs", flags->keeps_logs, "keep each block's output in the bundle (it may name this machine)");
+  verb->add_flag("--allow-foreign-load", flags->allows_foreign_load,
+                 "measure beside other processes on the GPU");
+  verb->add_option("--block-timeout", flags->block_timeout_s,
+                   "seconds after which a block is stopped (default 600)")
+      ->check(CLI::PositiveNumber);
+  verb->add_flag("--keep-logs", flags->keeps_logs,
+                 "keep each block's output in the bundle (it may name this machine)");
   verb->add_flag("--dry-run", flags->is_dry_run, "print the plan and write nothing");
-  verb->add_option("--like", flags->like, "with --dry-run: expect blocks as long as those of this bundle");
+  verb->add_option("--like", flags->like,
+                   "with --dry-run: expect blocks as long as those of this bundle");
   verb->add_flag("--quiet", flags->is_quiet, "no progress");
   verb->add_flag("--json", flags->is_json, "print results (or the plan) as JSON");
   verb->callback([flags, out, resume, &context, &exit_code] {

@@ -1,14 +1,13 @@
 #include "harness/cli/run_verb.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <iostream>
 #include <memory>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "harness/cli/experiment_flags.h"
 #include "harness/cli/locations.h"
@@ -51,7 +50,8 @@ class BundlePlace {
     if (!wanted.empty()) return;
     std::string name = (fs::temp_directory_path() / "steplens-run-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) {
-      throw ConfigError(fmt::format("{}: cannot make a temporary folder; name one with --out", name));
+      throw ConfigError(
+          fmt::format("{}: cannot make a temporary folder; name one with --out", name));
     }
     path_ = name;
     is_temporary_ = true;
@@ -75,9 +75,11 @@ struct MetricValues {
 };
 
 std::vector<MetricValues> metrics_of(const Bundle& bundle) {
-  std::vector<MetricValues> metrics = {
-      {.name = "positions_per_s"}, {.name = "valid_tokens_per_s"}, {.name = "loss_tokens_per_s"},
-      {.name = "step_wall_ns"},    {.name = "peak_allocated_bytes"}};
+  std::vector<MetricValues> metrics = {{.name = "positions_per_s"},
+                                       {.name = "valid_tokens_per_s"},
+                                       {.name = "loss_tokens_per_s"},
+                                       {.name = "step_wall_ns"},
+                                       {.name = "peak_allocated_bytes"}};
   for (std::size_t i = 0; i < bundle.blocks.size(); ++i) {
     const BlockRecord& block = bundle.blocks[i];
     if (block.kind != BlockKind::kThroughput || block.status != BlockStatus::kOk ||
@@ -112,7 +114,8 @@ void print_metrics(const Bundle& bundle, bool is_json) {
     std::cout << object.dump(2) << '\n';
     return;
   }
-  std::vector<std::vector<std::string>> rows = {{"metric", "median", "smallest", "largest", "blocks"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"metric", "median", "smallest", "largest", "blocks"}};
   for (const MetricValues& metric : metrics) {
     const auto [smallest, largest] = std::ranges::minmax(metric.values);
     rows.push_back({std::string(metric.name), fmt::format("{:.4g}", median(metric.values)),
@@ -137,8 +140,7 @@ int run_blocks(const RunFlags& flags, CliContext& context) {
                      .allows_foreign_load = flags.allows_foreign_load,
                      .block_timeout_s = flags.block_timeout_s,
                      .keeps_logs = flags.keeps_logs};
-  options.data_path =
-      prepare_if_missing(data_of(experiment, baseline, context), baseline, context);
+  options.data_path = prepare_if_missing(data_of(experiment, baseline, context), baseline, context);
   adopt_data(baseline, experiment, describe_data(options.data_path));
   const Plan plan = plan_now();
 

@@ -23,13 +23,19 @@ import sys
 import threading
 import time
 
-import torch
-import torch.nn.functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.checkpoint import checkpoint
-
 import block_protocol
 import token_data
+
+try:
+    import sympy  # noqa: F401  torch.optim needs it, and would only say so in the middle of a block.
+    import torch
+    import torch.nn.functional as F
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.checkpoint import checkpoint
+except ModuleNotFoundError as error:
+    print(f"torch_step.py: this Python has no package {error.name}; the arm needs torch, "
+          "typing-extensions, sympy and mpmath", file=sys.stderr)
+    sys.exit(2)
 
 BACKENDS = {
     "math": SDPBackend.MATH,

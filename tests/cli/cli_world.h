@@ -1,11 +1,5 @@
 #pragma once
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -19,7 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "harness/bundle.h"
 #include "harness/files.h"
@@ -40,7 +39,9 @@ struct CliResult {
 class CliProcess {
  public:
   CliProcess(pid_t pid, std::filesystem::path out, std::filesystem::path err)
-      : pid_(pid), out_(std::move(out)), err_(std::move(err)) {}
+      : pid_(pid),
+        out_(std::move(out)),
+        err_(std::move(err)) {}
 
   pid_t pid() const { return pid_; }
   void send(int signal) const { ::kill(pid_, signal); }
@@ -130,8 +131,9 @@ class CliWorld {
   /// A matrix of three arms on the CPU into `bundle()`, with more arguments behind it.
   std::vector<std::string> matrix(const std::vector<std::string>& more = {}) const {
     std::vector<std::string> arguments = {
-        "matrix",    "--device", "cpu",           "--data", data().string(), "--out",
-        bundle().string(), "--toggles", "attention=math,injected_spin=1ms"};
+        "matrix",          "--device",      "cpu",
+        "--data",          data().string(), "--out",
+        bundle().string(), "--toggles",     "attention=math,injected_spin=1ms"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }

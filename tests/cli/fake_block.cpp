@@ -3,14 +3,10 @@
 //
 // STEPLENS_FAKE="arm:behaviour[@when],...": arm "*" is every arm. When: "pilot", "soak", "rounds",
 // "roundN", or "first" (the first attempt at a slot); always without it. Behaviours: crash
-// (SIGSEGV), exit (code 7 and a message), hang, deaf (hangs and ignores SIGTERM), oom, nan, invalid,
-// unsupported, garbage (no JSON), wrong (another arm's block), nofile, short (one step too few),
-// late-crash (dies after writing), chatty (prints much), path (fails and names a path), slow (sleeps
-// 200 ms), very-slow (1.2 s).
-// STEPLENS_FAKE_SLEEP_MS: sleep of every block.
-
-#include <signal.h>
-#include <unistd.h>
+// (SIGSEGV), exit (code 7 and a message), hang, deaf (hangs and ignores SIGTERM), oom, nan,
+// invalid, unsupported, garbage (no JSON), wrong (another arm's block), nofile, short (one step too
+// few), late-crash (dies after writing), chatty (prints much), path (fails and names a path), slow
+// (sleeps 200 ms), very-slow (1.2 s). STEPLENS_FAKE_SLEEP_MS: sleep of every block.
 
 #include <chrono>
 #include <cmath>
@@ -22,6 +18,8 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include "harness/block.h"
 #include "harness/error.h"
@@ -123,7 +121,9 @@ nlohmann::json counters_of(const RunConfig& config) {
                              {"injected_spins", config.injected_spin_ns > 0 ? 1 : 0}};
   switch (config.attention) {
     case Attention::kMath: counters["aten::_scaled_dot_product_attention_math"] = 4; break;
-    case Attention::kFlash: counters["aten::_scaled_dot_product_flash_attention_for_cpu"] = 4; break;
+    case Attention::kFlash:
+      counters["aten::_scaled_dot_product_flash_attention_for_cpu"] = 4;
+      break;
     case Attention::kMemEfficient:
     case Attention::kCudnn: break;
   }

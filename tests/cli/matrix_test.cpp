@@ -2,10 +2,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/cli/cli_world.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "tests/cli/cli_world.h"
 
 namespace steplens {
 namespace {
@@ -66,8 +65,8 @@ TEST(Matrix, StoresTheDataAndTheProgram) {
 
 TEST(Matrix, ExitsWithZeroWhenRowsFail) {
   CliWorld world;
-  const CliResult result =
-      world.run(world.matrix({"--rounds", "2"}), {{"STEPLENS_FAKE", "attention=math:crash@rounds"}});
+  const CliResult result = world.run(world.matrix({"--rounds", "2"}),
+                                     {{"STEPLENS_FAKE", "attention=math:crash@rounds"}});
   EXPECT_EQ(result.exit_code, 0);
   const nlohmann::json row = world.result_of("attention=math");
   EXPECT_EQ(row["verdict"], "FAILED");
@@ -160,10 +159,9 @@ TEST(Matrix, RunsAnAa) {
 
 TEST(Matrix, CrossesTwoToggles) {
   CliWorld world;
-  const CliResult result =
-      world.run({"matrix", "--device", "cpu", "--data", world.data().string(), "--out",
-                 world.bundle().string(), "--grid", "attention=math,accumulation=2|4", "--rounds",
-                 "6"});
+  const CliResult result = world.run({"matrix", "--device", "cpu", "--data", world.data().string(),
+                                      "--out", world.bundle().string(), "--grid",
+                                      "attention=math,accumulation=2|4", "--rounds", "6"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json cell = world.result_of("attention=math+accumulation=4");
   EXPECT_EQ(cell["reference"], "accumulation=4");
@@ -187,15 +185,14 @@ TEST(Matrix, RunsAnotherProgramAsAnArm) {
 
 TEST(Matrix, ReadsAnExperimentFile) {
   CliWorld world;
-  write_json_atomically(world.folder() / "e.json",
-                        {{"device", "cpu"},
-                         {"data", world.data().string()},
-                         {"set", {{"sequence_length", 64}}},
-                         {"toggles", {{"attention", {"math"}}}},
-                         {"rounds", 9},
-                         {"seed", 77}});
-  const CliResult result = world.run({"matrix", "--experiment", "e.json", "--rounds", "2", "--out",
-                                      world.bundle().string()});
+  write_json_atomically(world.folder() / "e.json", {{"device", "cpu"},
+                                                    {"data", world.data().string()},
+                                                    {"set", {{"sequence_length", 64}}},
+                                                    {"toggles", {{"attention", {"math"}}}},
+                                                    {"rounds", 9},
+                                                    {"seed", 77}});
+  const CliResult result = world.run(
+      {"matrix", "--experiment", "e.json", "--rounds", "2", "--out", world.bundle().string()});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const Manifest manifest = world.manifest();
   EXPECT_EQ(manifest.baseline.sequence_length, 64);
@@ -312,9 +309,9 @@ TEST(Matrix, ResumesWithTheWholeRequestOrWithTheFolderAlone) {
     }));
     process.send(SIGTERM);
     ASSERT_EQ(process.wait().exit_code, 4);
-    const CliResult result =
-        repeats_request ? world.run(world.matrix({"--rounds", "2", "--resume"}))
-                        : world.run({"matrix", "--resume", world.bundle().string()});
+    const CliResult result = repeats_request
+                                 ? world.run(world.matrix({"--rounds", "2", "--resume"}))
+                                 : world.run({"matrix", "--resume", world.bundle().string()});
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_EQ(world.manifest().stop_reason, "planned rounds done");
   }

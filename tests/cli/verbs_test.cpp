@@ -2,12 +2,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/cli/cli_world.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "harness/cli/list_verb.h"
 #include "reports/results.h"
-#include "tests/cli/cli_world.h"
 
 namespace steplens {
 namespace {
@@ -22,9 +22,9 @@ using testing_support::CliWorld;
 TEST(Cli, ExplainsEveryVerbWithAnExample) {
   CliWorld world;
   const std::vector<std::vector<std::string>> verbs = {
-      {"matrix"}, {"run"},    {"list"},         {"list", "models"}, {"list", "toggles"},
-      {"doctor"}, {"data"},   {"data", "prepare"}, {"report"},      {"verify"},
-      {"compare"}, {}};
+      {"matrix"},          {"run"},    {"list"},    {"list", "models"},
+      {"list", "toggles"}, {"doctor"}, {"data"},    {"data", "prepare"},
+      {"report"},          {"verify"}, {"compare"}, {}};
   for (std::vector<std::string> words : verbs) {
     const std::string name = words.empty() ? "steplens" : words.front();
     words.emplace_back("--help");
@@ -107,8 +107,9 @@ void make_site_packages(const fs::path& folder) {
 TEST(Matrix, PreparesTheDefaultCorpusOnce) {
   CliWorld world;
   make_site_packages(world.folder() / "site");
-  const std::vector<std::string> arguments = {"matrix",   "--device", "cpu", "--toggles",
-                                              "attention=math", "--rounds", "1", "--out", "bundle"};
+  const std::vector<std::string> arguments = {"matrix",    "--device",       "cpu",
+                                              "--toggles", "attention=math", "--rounds",
+                                              "1",         "--out",          "bundle"};
   const CliResult result =
       world.run(arguments, {{"STEPLENS_TORCH", (world.folder() / "site").string()}});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -124,8 +125,8 @@ TEST(Matrix, PreparesTheDefaultCorpusOnce) {
 TEST(Run, PrintsTheMetricsOfOneSetting) {
   CliWorld world;
   const CliResult result =
-      world.run({"run", "--device", "cpu", "--data", world.data().string(), "--blocks", "3", "--set",
-                 "attention=math", "--json", "--quiet"});
+      world.run({"run", "--device", "cpu", "--data", world.data().string(), "--blocks", "3",
+                 "--set", "attention=math", "--json", "--quiet"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json object = json::parse(result.out);
   EXPECT_EQ(object["config"]["attention"], "math");

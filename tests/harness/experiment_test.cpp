@@ -31,8 +31,9 @@ TEST(ExperimentFromJson, ReadsTheWordsOfTheFlags) {
   EXPECT_EQ(e.title, "first");
   EXPECT_EQ(e.data, "x.bin");
   EXPECT_THAT(e.settings, ElementsAre(Pair("precision", "fp32"), Pair("sequence_length", "256")));
-  EXPECT_THAT(*e.toggles, ElementsAre(ToggleChoice{"attention", {"math", "cudnn"}},
-                                      ToggleChoice{"graph", {}}, ToggleChoice{"optimizer", {"fused"}}));
+  EXPECT_THAT(*e.toggles,
+              ElementsAre(ToggleChoice{"attention", {"math", "cudnn"}}, ToggleChoice{"graph", {}},
+                          ToggleChoice{"optimizer", {"fused"}}));
   EXPECT_THAT(*e.grid,
               ElementsAre(ToggleChoice{"no_sync", {}}, ToggleChoice{"accumulation", {"2", "4"}}));
   EXPECT_EQ(e.rounds, 14);
@@ -63,9 +64,9 @@ TEST(ExperimentFromJson, RefusesAnArmWithTwoKeys) {
 }
 
 TEST(ExperimentFromJson, NamesTheNearestKey) {
-  EXPECT_THAT([] { parse(R"({"toogles": "graph"})"); },
-              ThrowsMessage<ConfigError>(
-                  AllOf(HasSubstr("e.json"), HasSubstr("did you mean toggles?"))));
+  EXPECT_THAT(
+      [] { parse(R"({"toogles": "graph"})"); },
+      ThrowsMessage<ConfigError>(AllOf(HasSubstr("e.json"), HasSubstr("did you mean toggles?"))));
 }
 
 TEST(ExperimentFromJson, RefusesWrongTypes) {

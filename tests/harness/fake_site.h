@@ -1,7 +1,5 @@
 #pragma once
 
-#include <unistd.h>
-
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -9,6 +7,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include <unistd.h>
 
 #include "harness/error.h"
 #include "harness/files.h"
@@ -44,7 +44,7 @@ class FakeMachine : public Machine {
 /// How one block of the fake world ends.
 struct FakeBlock {
   BlockStatus status = BlockStatus::kOk;
-  int signal = 0;             // Dies by it, without a block.json.
+  int signal = 0;  // Dies by it, without a block.json.
   double duration_s = 10;
   double step_ns = 2e6;
   std::int64_t detected_warmup_steps = 12;
@@ -158,7 +158,8 @@ class FakeWorld {
                        .round_index = block.round_index,
                        .config = block.config};
     const bool is_pilot = block.kind == BlockKind::kPilot;
-    fill(record.warmup, is_pilot ? fake.detected_warmup_steps : block.num_warmup_steps, block, fake);
+    fill(record.warmup, is_pilot ? fake.detected_warmup_steps : block.num_warmup_steps, block,
+         fake);
     fill(record.steps, block.num_measured_steps, block, fake);
     record.evidence["detected_warmup_steps"] = fake.detected_warmup_steps;
     record.evidence["number"] = ran.size();  // No two blocks are the same file.

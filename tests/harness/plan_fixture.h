@@ -17,10 +17,9 @@ inline constexpr Level kAttention[] = {
     {.name = "flash", .apply = [](RunConfig& c) { c.attention = Attention::kFlash; }},
     {.name = "cudnn",
      .apply = [](RunConfig& c) { c.attention = Attention::kCudnn; },
-     .why_not =
-         [](const RunConfig& c) -> std::string_view {
-           return c.device == Device::kCuda ? "" : "needs a CUDA device";
-         }},
+     .why_not = [](const RunConfig& c) -> std::string_view {
+       return c.device == Device::kCuda ? "" : "needs a CUDA device";
+     }},
 };
 inline constexpr Level kOptimizer[] = {
     {.name = "loop", .apply = [](RunConfig& c) { c.optimizer = Optimizer::kLoop; }},

@@ -1,10 +1,10 @@
 #include "harness/plan.h"
 
+#include "tests/harness/plan_fixture.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "harness/error.h"
-#include "tests/harness/plan_fixture.h"
 
 namespace steplens {
 namespace {
@@ -49,8 +49,8 @@ TEST(ParseToggleChoices, JoinsTheLevelsOfAToggleNamedTwice) {
 }
 
 TEST(ParseToggleChoices, RefusesTwoVariablesInOneArm) {
-  for (const char* text : {"attention=flash+optimizer=fused", "attention=flash+fused",
-                           "attention=math=flash"}) {
+  for (const char* text :
+       {"attention=flash+optimizer=fused", "attention=flash+fused", "attention=math=flash"}) {
     EXPECT_THAT([&] { parse_toggle_choices(text); },
                 ThrowsMessage<ConfigError>(
                     AllOf(HasSubstr(text), HasSubstr("two variables"), HasSubstr("--grid"))));
@@ -64,9 +64,9 @@ TEST(ParseToggleChoices, RefusesEmptyParts) {
 }
 
 TEST(ParseExternalArms, TakesKnownNamesAndPathsAndDropsTheBaseline) {
-  EXPECT_THAT(parse_external_arms("baseline,torch-eager,mine=/a=b/run"),
-              ElementsAre(ExternalArmChoice{"torch-eager", {}},
-                          ExternalArmChoice{"mine", "/a=b/run"}));
+  EXPECT_THAT(
+      parse_external_arms("baseline,torch-eager,mine=/a=b/run"),
+      ElementsAre(ExternalArmChoice{"torch-eager", {}}, ExternalArmChoice{"mine", "/a=b/run"}));
 }
 
 TEST(ParseExternalArms, RefusesNamesThatWouldCollide) {
@@ -101,8 +101,7 @@ TEST(MakePlan, RunsAllOtherLevelsOfABareToggle) {
 TEST(MakePlan, ChangesOneKeyAnArm) {
   const Plan plan = make_plan(request_of("optimizer,attention=math,accumulation=2"), vocabulary());
   for (std::size_t i = 1; i < plan.arms.size(); ++i) {
-    EXPECT_EQ(differing_fields(plan.baseline, plan.arms[i].config).size(), 1U)
-        << plan.arms[i].name;
+    EXPECT_EQ(differing_fields(plan.baseline, plan.arms[i].config).size(), 1U) << plan.arms[i].name;
     EXPECT_EQ(plan.arms[i].reference, "baseline");
     EXPECT_TRUE(plan.arms[i].is_single_variable);
   }
@@ -168,8 +167,8 @@ TEST(MakePlan, NamesTheNearestToggleAndLevel) {
               ThrowsMessage<ConfigError>(AllOf(HasSubstr("unknown toggle atention"),
                                                HasSubstr("did you mean attention?"))));
   EXPECT_THAT([] { make_plan(request_of("attention=mth"), vocabulary()); },
-              ThrowsMessage<ConfigError>(AllOf(HasSubstr("did you mean math?"),
-                                               HasSubstr("math | flash | cudnn"))));
+              ThrowsMessage<ConfigError>(
+                  AllOf(HasSubstr("did you mean math?"), HasSubstr("math | flash | cudnn"))));
 }
 
 TEST(MakePlan, SaysThatAKeyIsNoToggle) {
@@ -199,9 +198,9 @@ TEST(MakePlan, CrossesTwoTogglesAndComparesNeighbours) {
   MatrixRequest request{.baseline = cpu_baseline(),
                         .grid = parse_toggle_choices("optimizer=fused,accumulation=2|4")};
   const Plan plan = make_plan(request, vocabulary());
-  EXPECT_THAT(names(plan), ElementsAre("baseline", "optimizer=fused", "accumulation=2",
-                                       "accumulation=4", "optimizer=fused+accumulation=2",
-                                       "optimizer=fused+accumulation=4"));
+  EXPECT_THAT(names(plan),
+              ElementsAre("baseline", "optimizer=fused", "accumulation=2", "accumulation=4",
+                          "optimizer=fused+accumulation=2", "optimizer=fused+accumulation=4"));
   for (const Arm& arm : plan.arms) {
     if (arm.is_baseline) continue;
     EXPECT_EQ(differing_fields(arm_of(plan, arm.reference).config, arm.config).size(), 1U)
@@ -214,8 +213,8 @@ TEST(MakePlan, CrossesTwoTogglesAndComparesNeighbours) {
 }
 
 TEST(MakePlan, ComparesAGridCellWithTheNeighbourThatCanRun) {
-  // accumulation=3 cannot run at a global batch of 8; it can where the micro-batch is held, but here
-  // no neighbour of the cell does.
+  // accumulation=3 cannot run at a global batch of 8; it can where the micro-batch is held, but
+  // here no neighbour of the cell does.
   MatrixRequest request{.baseline = cpu_baseline(),
                         .grid = parse_toggle_choices("optimizer=fused,accumulation=3")};
   const Plan plan = make_plan(request, vocabulary());

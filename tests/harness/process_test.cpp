@@ -1,9 +1,5 @@
 #include "harness/process.h"
 
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +9,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "harness/files.h"
 
@@ -81,8 +80,8 @@ TEST(RunProcess, SaysWhyAProgramCannotStart) {
 }
 
 TEST(RunProcess, KeepsTheLastFortyLinesAndAnUnfinishedOne) {
-  const ProcessResult result =
-      run_process(shell("i=1; while [ $i -le 100 ]; do echo line $i; i=$((i+1)); done; printf end"));
+  const ProcessResult result = run_process(
+      shell("i=1; while [ $i -le 100 ]; do echo line $i; i=$((i+1)); done; printf end"));
   ASSERT_EQ(result.last_lines.size(), 40U);
   EXPECT_EQ(result.last_lines.front(), "line 62");
   EXPECT_EQ(result.last_lines.back(), "end");
@@ -119,9 +118,9 @@ TEST(RunProcess, GivesTheChildAnEmptyInput) {
 
 TEST(RunProcess, MeasuresCpuTimeAndMemory) {
   // The busy loop burns CPU in the child itself; head and tr hold a buffer of 32 MiB in memory.
-  const ProcessResult result = run_process(
-      shell("i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; head -c 32m /dev/zero | sort -S 64m "
-            ">/dev/null"));
+  const ProcessResult result = run_process(shell(
+      "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; head -c 32m /dev/zero | sort -S 64m "
+      ">/dev/null"));
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_GT(result.user_s + result.system_s, 0.01);
   EXPECT_GT(result.max_resident_bytes, 30 << 20);

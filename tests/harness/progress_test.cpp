@@ -29,9 +29,9 @@ TEST(EstimateText, GivesEffectAndHalfWidthInPercentOfTheRate) {
 }
 
 TEST(EstimateText, GivesNoWidthAfterOneRound) {
-  EXPECT_EQ(estimate_text({.arm = "a=b",
-                           .estimate = {.mean_log_ratio = std::log(0.5), .num_rounds = 1}}),
-            "a=b -50.00 %");
+  EXPECT_EQ(
+      estimate_text({.arm = "a=b", .estimate = {.mean_log_ratio = std::log(0.5), .num_rounds = 1}}),
+      "a=b -50.00 %");
 }
 
 TEST(Progress, RewritesOneLineOnATerminal) {
@@ -42,8 +42,9 @@ TEST(Progress, RewritesOneLineOnATerminal) {
     progress.block_ends({}, "ok", 1);
     progress.block_starts({.phase = "pilot", .arm = "y", .block_number = 2, .num_blocks = 2});
   }
-  EXPECT_EQ(stream.str(), "pilot  block 1/2  x  about 0 s left\r\033[K"
-                          "pilot  block 2/2  y  about 0 s left\r\033[K");
+  EXPECT_EQ(stream.str(),
+            "pilot  block 1/2  x  about 0 s left\r\033[K"
+            "pilot  block 2/2  y  about 0 s left\r\033[K");
 }
 
 TEST(Progress, IsQuietExceptForWhatMustBeSaid) {
@@ -56,9 +57,8 @@ TEST(Progress, IsQuietExceptForWhatMustBeSaid) {
 }
 
 TEST(BlockDurations, PrefersWhatItHasSeen) {
-  const Manifest manifest{.arms = {{.name = "a"}, {.name = "b"}},
-                          .num_warmup_steps = 10,
-                          .num_measured_steps = 30};
+  const Manifest manifest{
+      .arms = {{.name = "a"}, {.name = "b"}}, .num_warmup_steps = 10, .num_measured_steps = 30};
   BlockDurations durations;
   EXPECT_EQ(durations.expected_s(manifest, "a"), kDefaultBlockS);
   // A pilot of 5 s with 20 steps of 0.1 s: 3 s to start, so 40 steps take 7 s.

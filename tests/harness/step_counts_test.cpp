@@ -14,11 +14,11 @@ RunConfig config(std::int64_t accumulation, AccumulationHolds holds) {
 }
 
 TEST(NumMeasuredStepsFor, IsThirtyOrWhatFitsTenSecondsButAtLeastFive) {
-  EXPECT_EQ(num_measured_steps_for(1e6), 30);        // 1 ms
-  EXPECT_EQ(num_measured_steps_for(300e6), 30);      // 9 s
-  EXPECT_EQ(num_measured_steps_for(400e6), 25);      // 25 x 0.4 s = 10 s
-  EXPECT_EQ(num_measured_steps_for(410e6), 24);      // 24.4 fit
-  EXPECT_EQ(num_measured_steps_for(3e9), 5);         // 3.3 would fit
+  EXPECT_EQ(num_measured_steps_for(1e6), 30);    // 1 ms
+  EXPECT_EQ(num_measured_steps_for(300e6), 30);  // 9 s
+  EXPECT_EQ(num_measured_steps_for(400e6), 25);  // 25 x 0.4 s = 10 s
+  EXPECT_EQ(num_measured_steps_for(410e6), 24);  // 24.4 fit
+  EXPECT_EQ(num_measured_steps_for(3e9), 5);     // 3.3 would fit
   EXPECT_EQ(num_measured_steps_for(1e300), 5);
 }
 
@@ -34,8 +34,7 @@ TEST(RoundedCounts, RoundsUpToWholeStepsOfEveryArm) {
   std::vector<Arm> arms = {{.config = config(1, AccumulationHolds::kMicroBatch)},
                            {.config = config(2, AccumulationHolds::kMicroBatch)},
                            {.config = config(3, AccumulationHolds::kMicroBatch)}};
-  const StepCounts counts =
-      rounded_counts({.num_warmup_steps = 7, .num_measured_steps = 30}, arms);
+  const StepCounts counts = rounded_counts({.num_warmup_steps = 7, .num_measured_steps = 30}, arms);
   EXPECT_EQ(counts, (StepCounts{12, 30}));  // Multiples of 6.
   EXPECT_EQ(counts_of(counts, arms[0].config, arms[1].config), (StepCounts{6, 15}));
   EXPECT_EQ(counts_of(counts, arms[0].config, arms[2].config), (StepCounts{4, 10}));
@@ -50,8 +49,7 @@ TEST(RoundedCounts, GivesEveryArmTheRowsOfTheBaseline) {
   const std::vector<Arm> arms = {{.config = config(2, AccumulationHolds::kMicroBatch)},
                                  {.config = config(1, AccumulationHolds::kMicroBatch)},
                                  {.config = config(4, AccumulationHolds::kMicroBatch)}};
-  const StepCounts counts =
-      rounded_counts({.num_warmup_steps = 3, .num_measured_steps = 5}, arms);
+  const StepCounts counts = rounded_counts({.num_warmup_steps = 3, .num_measured_steps = 5}, arms);
   EXPECT_EQ(counts, (StepCounts{4, 6}));
   for (const Arm& arm : arms) {
     const StepCounts own = counts_of(counts, arms[0].config, arm.config);

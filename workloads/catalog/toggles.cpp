@@ -255,7 +255,6 @@ constexpr EvidenceRule kAllocatorEvidence[] = {
     {"default", Device::kCuda, "expandable_segments", Claim::kAbsent},
 };
 constexpr EvidenceRule kInstrumentationEvidence[] = {
-    {"minimal", Device::kCuda, "timing_events", Claim::kAbsent},
     {"minimal", Device::kCpu, "nvtx_ranges", Claim::kAbsent},
     {"minimal", Device::kCuda, "nvtx_ranges", Claim::kAbsent},
 };
