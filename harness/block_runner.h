@@ -40,7 +40,7 @@ struct BlockSettings {
   /// The next worker is started while this block starts, and loads its libraries meanwhile. Not on
   /// a CPU, whose cores are what is measured.
   bool starts_ahead = false;
-  bool keeps_logs = false;   // output.log in each block's folder; it may name this machine.
+  bool keeps_logs = false;  // output.log in each block's folder; it may name this machine.
 };
 
 /// Runs blocks: a fresh process each, into a temporary folder that is published when it is whole.

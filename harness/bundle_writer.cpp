@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::string_view kTemporaryPrefix = ".tmp-";
-constexpr std::string_view kLocalStateName = ".local.json";
+constexpr std::string_view kSessionName = ".session.json";
 
 [[noreturn]] void fail(const fs::path& path, std::string_view what, const std::error_code& error) {
   throw ConfigError(fmt::format("{}: {}: {}", path.string(), what, error.message()));
@@ -94,7 +94,8 @@ BundleWriter::BundleWriter(fs::path folder, Manifest manifest, std::unique_ptr<R
       manifest_(std::move(manifest)),
       lock_(std::move(lock)) {}
 
-BundleWriter BundleWriter::create(const fs::path& folder, Manifest manifest) {
+BundleWriter BundleWriter::create(const fs::path& folder, Manifest manifest,
+                                  const std::function<void()>& before_manifest) {
   std::error_code error;
   if (fs::exists(folder / "manifest.json", error)) {
     throw ConfigError(
@@ -120,6 +121,7 @@ BundleWriter BundleWriter::create(const fs::path& folder, Manifest manifest) {
   try {
     BundleWriter writer(absolute, std::move(manifest), std::make_unique<RunLock>(absolute));
     writer.remove_leftovers();
+    if (before_manifest) before_manifest();
     writer.save();
     return writer;
   } catch (const ConfigError&) {
@@ -256,18 +258,18 @@ void BundleWriter::check_hashes() const {
   }
 }
 
-json BundleWriter::read_local_state() const {
-  const fs::path path = folder_ / kLocalStateName;
+json BundleWriter::read_session() const {
+  const fs::path path = folder_ / kSessionName;
   return fs::exists(path) ? read_json(path) : json::object();
 }
 
-void BundleWriter::write_local_state(const json& state) const {
-  write_json_atomically(folder_ / kLocalStateName, state);
+void BundleWriter::write_session(const json& session) const {
+  write_json_atomically(folder_ / kSessionName, session);
 }
 
 void BundleWriter::finish() const {
   std::error_code ignored;
-  fs::remove(folder_ / kLocalStateName, ignored);
+  fs::remove(folder_ / kSessionName, ignored);
 }
 
 }  // namespace steplens

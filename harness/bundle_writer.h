@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,9 +29,11 @@ ProcessRecord process_record_from_json(const nlohmann::json& json, std::string_v
 /// entered in the manifest. Holds the bundle's lock. Not thread-safe.
 class BundleWriter {
  public:
-  /// Makes the folder and its manifest. ConfigError, with nothing left behind, if the folder is not
-  /// empty or cannot be written.
-  static BundleWriter create(const std::filesystem::path& folder, Manifest manifest);
+  /// Makes the folder and its manifest, and calls `before_manifest` just before the manifest makes
+  /// it a bundle. ConfigError, with nothing left behind, if the folder is not empty or cannot be
+  /// written.
+  static BundleWriter create(const std::filesystem::path& folder, Manifest manifest,
+                             const std::function<void()>& before_manifest = {});
 
   /// Opens a bundle that was interrupted: removes what a killed run left half-written, and enters
   /// the blocks that were published but not yet listed. ConfigError names the file that is missing,
@@ -58,10 +61,9 @@ class BundleWriter {
 
   BlockRecord read_block(const BlockEntry& entry) const;
 
-  /// What only this machine needs to go on (commands, path of the data). Not part of the bundle:
-  /// kept in .local.json until `finish`.
-  nlohmann::json read_local_state() const;
-  void write_local_state(const nlohmann::json& state) const;
+  /// What the next session must know to go on within a round, kept in .session.json until `finish`.
+  nlohmann::json read_session() const;
+  void write_session(const nlohmann::json& session) const;
   void finish() const;
 
  private:

@@ -120,7 +120,7 @@ std::pair<std::string, std::string> parse_setting(std::string_view text) {
 double parse_ratio(std::string_view flag, std::string_view text) {
   std::string_view number = trimmed(text);
   const bool is_percent = number.ends_with('%');
-  if (is_percent) number.remove_suffix(1);
+  if (is_percent) number = trimmed(number.substr(0, number.size() - 1));
   double value = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
   if (error != std::errc() || end != number.data() + number.size() || number.empty() ||

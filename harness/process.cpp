@@ -176,8 +176,8 @@ class Child {
     const pid_t parent = ::getpid();
     pid_ = ::fork();
     if (pid_ == 0) {
-      become(argv.data(), envp.data(), input.read_end.get(), output.write_end.get(), error.write_end.get(),
-             parent);
+      become(argv.data(), envp.data(), input.read_end.get(), output.write_end.get(),
+             error.write_end.get(), parent);
     }
     if (pid_ < 0) {
       result_.why_not_started = fmt::format("cannot fork: {}", cause(errno));
@@ -210,8 +210,8 @@ class Child {
   void release(const std::string& line) {
     start_ = Clock::now();
     // A child that died while it waited has closed its end: that must not end us too.
-    struct sigaction previous {};
-    struct sigaction ignored {};
+    struct sigaction previous{};
+    struct sigaction ignored{};
     ignored.sa_handler = SIG_IGN;
     ::sigaction(SIGPIPE, &ignored, &previous);
     [[maybe_unused]] const ssize_t written = ::write(input_.get(), line.data(), line.size());

@@ -10,6 +10,7 @@
 #include "harness/build_info.h"
 #include "harness/measured_device.h"
 #include "harness/pilots.h"
+#include "harness/resume_memory.h"
 #include "harness/round_runner.h"
 
 namespace steplens {
@@ -18,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr std::string_view kTimeLimitPrefix = "time limit: ";
 constexpr int kMaxDroppedRoundsRunning = 3;  // Then the machine, not chance, is to blame.
 
 // What a session found when it opened a bundle that was begun before it.
@@ -216,8 +218,9 @@ class Session {
   std::string time_limit_reason() const {
     const Manifest& manifest = writer_.manifest();
     const std::string unmet = unmet_half_width();
-    return fmt::format("time limit: {:.0f} s allow {} of {} rounds{}", *options_.max_seconds,
-                       num_complete_rounds(manifest), manifest.num_rounds_planned,
+    return fmt::format("{}{:.0f} s allow {} of {} rounds{}", kTimeLimitPrefix,
+                       *options_.max_seconds, num_complete_rounds(manifest),
+                       manifest.num_rounds_planned,
                        unmet.empty() ? "" : fmt::format("; {}", unmet));
   }
 
@@ -291,7 +294,7 @@ void check_foreign_load(const MeasuredDevice& device, const RunOptions& options,
 // Which machine the bundle was last measured on, for `--resume` to go on there.
 EarlierSession earlier_session(const BundleWriter& writer) {
   const Manifest& manifest = writer.manifest();
-  const json state = writer.read_local_state();
+  const json state = writer.read_session();
   EarlierSession earlier{.boot_id = state.value("boot_id", ""),
                          .machine_id = state.value("machine_id", "")};
   if (earlier.machine_id.empty() && !manifest.rounds.empty()) {
@@ -318,21 +321,27 @@ void note_other_machine(const EarlierSession& earlier, const MeasuredDevice& dev
 
 // Commands of external arms on this machine: as planned now, else as an earlier session knew them.
 std::map<std::string, std::vector<std::string>> external_commands(const Plan& plan,
-                                                                  const Manifest& manifest,
-                                                                  const json& local_state) {
+                                                                  const ResumeMemory& memory) {
   std::map<std::string, std::vector<std::string>> commands = plan.commands;
-  const json known = local_state.value("commands", json::object());
-  for (const Arm& arm : manifest.arms) {
+  commands.insert(memory.commands.begin(), memory.commands.end());
+  for (const Arm& arm : plan.arms) {
     if (arm.command.empty() || commands.contains(arm.name)) continue;
-    if (!known.contains(arm.name)) {
-      throw ConfigError(fmt::format(
-          "arms: the executable of {0} is not known here; repeat the whole command with "
-          "--arms {0}=/path/to/executable and --resume",
-          arm.name));
-    }
-    commands[arm.name] = known[arm.name].get<std::vector<std::string>>();
+    throw ConfigError(
+        fmt::format("arms: the executable of {0} is not known here; repeat the whole command with "
+                    "--arms {0}=/path/to/executable and --resume",
+                    arm.name));
   }
   return commands;
+}
+
+// How an earlier session ended the run for good; absent if something is left to do.
+std::optional<RunEnd> final_end(const Manifest& manifest) {
+  if (manifest.stop_reason.empty() || manifest.stop_reason.starts_with(kTimeLimitPrefix)) {
+    return std::nullopt;
+  }
+  const bool has_baseline_failed =
+      manifest.num_aa == 0 && manifest.failed_arms.contains(manifest.arms.front().name);
+  return has_baseline_failed ? RunEnd::kBaselineFailed : RunEnd::kDone;
 }
 
 }  // namespace
@@ -342,19 +351,27 @@ RunOutcome run_plan(const Plan& plan, const RunOptions& options, const RunSite& 
   SL_CHECK(!plan.arms.empty());
   std::optional<BundleWriter> writer;
   EarlierSession earlier;
-  json local_state = json::object();
+  ResumeMemory memory;
   if (options.is_resume) {
     writer = BundleWriter::reopen(options.bundle);
     refuse_other_program(writer->manifest());
     refuse_other_plan(plan, writer->manifest());
-    local_state = writer->read_local_state();
+    if (const auto end = final_end(writer->manifest())) {
+      writer->finish();  // It may have been killed between its last block and this.
+      forget(options.memory_path);
+      if (on_finished) on_finished(writer->folder());
+      return {.end = *end,
+              .num_complete_rounds = num_complete_rounds(writer->manifest()),
+              .reason = writer->manifest().stop_reason};
+    }
+    memory = read_resume_memory(options.memory_path);
     earlier = earlier_session(*writer);
   }
-  fs::path data_path = options.data_path;
-  if (data_path.empty()) data_path = local_state.value("data_path", "");
-  if (data_path.empty()) data_path = options.default_data_path;
-  data_path = fs::absolute(data_path);
-  json data = describe_data(data_path);
+  if (!options.data_path.empty()) memory.data_path = options.data_path;
+  if (memory.data_path.empty()) memory.data_path = options.default_data_path;
+  memory.data_path = fs::absolute(memory.data_path);
+  memory.commands = external_commands(plan, memory);
+  json data = describe_data(memory.data_path);
   const MeasuredDevice device =
       choose_device(*site.machine, plan.baseline.device, options.gpu, earlier.machine_id);
   std::vector<std::string> notes;
@@ -364,20 +381,16 @@ RunOutcome run_plan(const Plan& plan, const RunOptions& options, const RunSite& 
     refuse_other_data(writer->manifest(), data);
     note_other_machine(earlier, device, writer->manifest());
   } else {
-    writer =
-        BundleWriter::create(options.bundle, new_manifest(plan, device, std::move(data), site));
+    writer = BundleWriter::create(options.bundle, new_manifest(plan, device, std::move(data), site),
+                                  [&] { write_resume_memory(options.memory_path, memory); });
   }
   Manifest& manifest = writer->manifest();
   manifest.notes.insert(manifest.notes.end(), notes.begin(), notes.end());
-  const auto commands = external_commands(plan, manifest, local_state);
-  writer->write_local_state({{"boot_id", site.boot_id},
-                             {"machine_id", device.machine_id},
-                             {"data_path", data_path.string()},
-                             {"commands", commands}});
+  if (options.is_resume) write_resume_memory(options.memory_path, memory);
   Session session(options, site, progress, *writer, device,
                   {.worker_command = options.worker_command,
-                   .commands = commands,
-                   .data_path = data_path,
+                   .commands = memory.commands,
+                   .data_path = memory.data_path,
                    .device_id = device.gpu_uuid,
                    .timeout_s = options.block_timeout_s,
                    .origin_unix_s = unix_time_of(manifest.created_utc),
@@ -385,9 +398,11 @@ RunOutcome run_plan(const Plan& plan, const RunOptions& options, const RunSite& 
                    .starts_ahead = !device.gpu_uuid.empty() && !options.keeps_logs,
                    .keeps_logs = options.keeps_logs});
   if (options.is_resume) session.take_over(earlier);
+  writer->write_session({{"boot_id", site.boot_id}, {"machine_id", device.machine_id}});
   const RunOutcome outcome = session.run();
   if (outcome.end == RunEnd::kInterrupted || outcome.end == RunEnd::kUnsteady) return outcome;
   writer->finish();
+  if (outcome.end != RunEnd::kTimeLimit) forget(options.memory_path);
   if (on_finished) on_finished(writer->folder());
   return outcome;
 }

@@ -27,6 +27,7 @@ struct RunOptions {
   std::vector<std::string> worker_command;
   std::filesystem::path data_path;          // Empty on --resume: where it was,
   std::filesystem::path default_data_path;  // or here, if that is not known any more.
+  std::filesystem::path memory_path;        // Of the ResumeMemory; empty: none is kept.
   std::string gpu;                          // UUID or PCI id; empty: the first one that is free.
   std::optional<double> max_seconds;
   bool allows_foreign_load = false;

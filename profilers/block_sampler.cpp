@@ -225,7 +225,8 @@ std::unique_ptr<Sampler> make_gpu_sampler(const Nvml& nvml, const std::string& g
 }
 
 std::unique_ptr<Sampler> make_cpu_sampler(Host host, std::chrono::nanoseconds period) {
-  return std::make_unique<PeriodicSampler>(std::make_unique<CpuProbe>(host), host, period);
+  auto probe = std::make_unique<CpuProbe>(host);
+  return std::make_unique<PeriodicSampler>(std::move(probe), std::move(host), period);
 }
 
 bool is_throttled_by_hardware(const nlohmann::json& samples) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -16,7 +17,7 @@ namespace steplens {
 
 /// One thing that a run needs or that disturbs it.
 struct DoctorCheck {
-  enum class Status {
+  enum class Status : std::uint8_t {
     kOk,
     kWarning,  // There, but in the way of good measurements, or of one feature.
     kMissing,

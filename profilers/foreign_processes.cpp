@@ -13,13 +13,13 @@ void add_rows(const std::vector<NvmlProcess>& rows, const std::set<std::int64_t>
   for (const NvmlProcess& row : rows) {
     const std::int64_t pid = row.pid;
     if (pid == 0 || !visible_pids.contains(pid)) continue;
+    const auto bytes = static_cast<std::int64_t>(row.used_bytes);
+    std::optional<std::int64_t>& memory = memory_of_pid.try_emplace(pid, 0).first->second;
     if (row.used_bytes == kNvmlValueNotAvailable) {
-      memory_of_pid[pid] = std::nullopt;
-      continue;
+      memory.reset();
+    } else if (memory) {
+      memory = *memory + bytes;
     }
-    const auto [entry, is_new] =
-        memory_of_pid.try_emplace(pid, static_cast<std::int64_t>(row.used_bytes));
-    if (!is_new && entry->second) *entry->second += static_cast<std::int64_t>(row.used_bytes);
   }
 }
 

@@ -9,12 +9,12 @@
 namespace steplens {
 
 const Nvml& Nvml::system() {
-  static const Nvml kNvml = [] {
+  static const Nvml nvml = [] {
     std::variant<NvmlApi, std::string> loaded = load_nvml();
     if (const NvmlApi* api = std::get_if<NvmlApi>(&loaded)) return Nvml(*api);
     return Nvml(std::get<std::string>(std::move(loaded)));
   }();
-  return kNvml;
+  return nvml;
 }
 
 Nvml::Nvml(const NvmlApi& api) : api_(api) {

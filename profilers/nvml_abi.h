@@ -13,6 +13,7 @@ struct NvmlDeviceOpaque;
 using NvmlDevice = NvmlDeviceOpaque*;  // nvmlDevice_t
 
 /// nvmlReturn_t. Others than these occur too and are kept by value.
+// NOLINTNEXTLINE(performance-enum-size): the ABI's size.
 enum class NvmlStatus : unsigned int {
   kSuccess = 0,            // NVML_SUCCESS
   kUninitialized = 1,      // NVML_ERROR_UNINITIALIZED
@@ -34,6 +35,7 @@ enum class NvmlStatus : unsigned int {
 };
 
 /// nvmlClockType_t
+// NOLINTNEXTLINE(performance-enum-size): the ABI's size.
 enum class NvmlClock : unsigned int {
   kGraphics = 0,  // NVML_CLOCK_GRAPHICS
   kSm = 1,        // NVML_CLOCK_SM

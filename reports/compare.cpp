@@ -49,10 +49,9 @@ void add_rates(const std::vector<double>& baseline, const std::vector<double>& c
   const double squared_error = a.squared_error + b.squared_error;
   double half_width = 0;
   if (squared_error > 0) {
-    const double degrees_of_freedom =
-        squared_error * squared_error /
-        (a.squared_error * a.squared_error / a.degrees_of_freedom +
-         b.squared_error * b.squared_error / b.degrees_of_freedom);
+    const double degrees_of_freedom = squared_error * squared_error /
+                                      (a.squared_error * a.squared_error / a.degrees_of_freedom +
+                                       b.squared_error * b.squared_error / b.degrees_of_freedom);
     half_width =
         student_t_quantile((1 + confidence) / 2, degrees_of_freedom) * std::sqrt(squared_error);
   }
@@ -82,12 +81,12 @@ void judge(const CompareOptions& options, ArmComparison& arm) {
     arm.reason = fmt::format("verdict {} became {}", words_of(arm.baseline_verdict),
                              words_of(arm.candidate_verdict));
   }
-  if (arm.rate_high_ratio && *arm.rate_high_ratio < 1 &&
+  if (arm.rate_ratio && arm.rate_high_ratio && *arm.rate_high_ratio < 1 &&
       *arm.rate_ratio < 1 - options.threshold_ratio) {
     arm.is_regression = true;
-    arm.reason += fmt::format(
-        "{}rate changed by {}", arm.reason.empty() ? "" : "; ",
-        format_effect(*arm.rate_ratio, arm.rate_low_ratio, arm.rate_high_ratio));
+    arm.reason +=
+        fmt::format("{}rate changed by {}", arm.reason.empty() ? "" : "; ",
+                    format_effect(*arm.rate_ratio, arm.rate_low_ratio, arm.rate_high_ratio));
   }
 }
 
@@ -170,7 +169,7 @@ json verdict_json(std::optional<Verdict> verdict) {
 }  // namespace
 
 BundleComparison compare_bundles(const Bundle& baseline, const Bundle& candidate,
-                           const CompareOptions& options) {
+                                 const CompareOptions& options) {
   const Results baseline_results = compute_results(baseline);
   const Results candidate_results = compute_results(candidate);
   BundleComparison comparison{.differences = differences_of(baseline.manifest, candidate.manifest)};
@@ -191,8 +190,7 @@ BundleComparison compare_bundles(const Bundle& baseline, const Bundle& candidate
                                .candidate_verdict = row.verdict,
                                .reason = "only in the second bundle"});
   }
-  comparison.has_regression =
-      std::ranges::any_of(comparison.arms, &ArmComparison::is_regression);
+  comparison.has_regression = std::ranges::any_of(comparison.arms, &ArmComparison::is_regression);
   return comparison;
 }
 
@@ -206,9 +204,8 @@ Table comparison_table(const BundleComparison& comparison) {
   for (const ArmComparison& arm : comparison.arms) {
     table.rows.push_back(
         {arm.name,
-         arm.rate_ratio
-             ? format_effect(*arm.rate_ratio, arm.rate_low_ratio, arm.rate_high_ratio)
-             : std::string(kNoNumber),
+         arm.rate_ratio ? format_effect(*arm.rate_ratio, arm.rate_low_ratio, arm.rate_high_ratio)
+                        : std::string(kNoNumber),
          format_or_absent(arm.effect_ratio_ratio, format_change), words_of(arm.baseline_verdict),
          words_of(arm.candidate_verdict), arm.is_regression ? "REGRESSION" : ""});
   }

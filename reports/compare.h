@@ -32,8 +32,8 @@ struct ArmComparison {
 };
 
 struct BundleComparison {
-  std::vector<ArmComparison> arms;        // In the order of the baseline bundle, then new ones.
-  std::vector<std::string> differences;   // "gpu_name: NVIDIA H200 against NVIDIA H100 PCIe".
+  std::vector<ArmComparison> arms;       // In the order of the baseline bundle, then new ones.
+  std::vector<std::string> differences;  // "gpu_name: NVIDIA H200 against NVIDIA H100 PCIe".
   bool has_regression = false;
 };
 
@@ -45,7 +45,7 @@ struct BundleComparison {
 /// NOT_ENOUGH_ROUNDS) is none: it proves nothing. Other machine, model or configuration is named in
 /// `differences`, and the rates are compared all the same.
 BundleComparison compare_bundles(const Bundle& baseline, const Bundle& candidate,
-                           const CompareOptions& options = {});
+                                 const CompareOptions& options = {});
 
 Table comparison_table(const BundleComparison& comparison);
 nlohmann::json to_json(const BundleComparison& comparison);

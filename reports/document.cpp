@@ -21,6 +21,7 @@ std::string padded(const std::string& text, std::size_t width, Align align) {
 
 std::vector<std::size_t> column_widths(const Table& table) {
   std::vector<std::size_t> widths;
+  widths.reserve(table.columns.size());
   for (const Column& column : table.columns) widths.push_back(width_of(column.header));
   for (const std::vector<std::string>& row : table.rows) {
     SL_CHECK(row.size() == table.columns.size());
@@ -85,8 +86,9 @@ std::string to_text(const Table& table, std::size_t max_width) {
   const std::size_t room = max_width > others ? max_width - others : 0;
   widths[0] = std::min(widths[0], std::max(room, kMinFirstColumn));
 
+  const std::size_t total = others + widths[0];
   std::vector<std::string> headers;
-  std::size_t total = others + widths[0];
+  headers.reserve(table.columns.size());
   for (const Column& column : table.columns) headers.push_back(column.header);
   std::string text;
   append_line(table, widths, headers, text);

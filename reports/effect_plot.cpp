@@ -16,7 +16,7 @@ constexpr double kRowHeight = 26;
 constexpr double kTop = 30;
 constexpr double kBottom = 44;  // Axis, its numbers and its title.
 constexpr double kPlotWidth = 420;
-constexpr double kTextWidth = 210;  // "+103.1 % [102.9, 103.3]" and a verdict word.
+constexpr double kTextWidth = 210;    // "+103.1 % [102.9, 103.3]" and a verdict word.
 constexpr double kLetterWidth = 7.3;  // Of the 13 px font, for the room that names need.
 constexpr double kNumTicks = 6;
 
@@ -105,7 +105,8 @@ class Plot {
 
   void begin() {
     svg_ = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+        "width=\"{0:.0f}\" "
         "height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"13\" role=\"img\">\n"
         "<title>{2}</title>\n"
         "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
@@ -126,16 +127,17 @@ class Plot {
   void draw_axis() {
     const double step = tick_step(high_ - low_);
     const int num_decimals = std::max(0, -static_cast<int>(std::floor(std::log10(step) + 1e-9)));
-    for (double tick = std::ceil(low_ / step) * step; tick <= high_; tick += step) {
-      const double shown = std::abs(tick) < step / 2 ? 0.0 : tick;
+    const auto first = static_cast<int>(std::ceil(low_ / step));
+    const auto last = static_cast<int>(std::floor(high_ / step));
+    for (int i = first; i <= last; ++i) {
+      const double tick = i * step;
       line(x_of(tick), bottom_, x_of(tick), bottom_ + 5, "#333333", 1);
-      text(x_of(tick), bottom_ + 19, "middle", fmt::format("{:.{}f}", shown, num_decimals));
+      text(x_of(tick), bottom_ + 19, "middle", fmt::format("{:.{}f}", tick, num_decimals));
     }
     line(left_, bottom_, left_ + kPlotWidth, bottom_, "#333333", 1);
     line(x_of(0), kTop - 4, x_of(0), bottom_, "#333333", 1.5);
     text(left_ + kPlotWidth / 2, bottom_ + 37, "middle",
-         fmt::format("change of tokens/s against the reference, in %, with {:.0f} % intervals; grey: "
-                     "equivalent",
+         fmt::format("change of tokens/s in %, with {:.0f} % intervals; grey: equivalent",
                      100 * results_.rule.confidence));
   }
 
@@ -148,9 +150,9 @@ class Plot {
     }
     const double x = x_of(row.percent);
     if (row.arm->verdict == Verdict::kEquivalent) {
-      svg_ += fmt::format(
-          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"9\" height=\"9\" fill=\"{}\"/>\n", x - 4.5,
-          y - 4.5, colour);
+      svg_ +=
+          fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"9\" height=\"9\" fill=\"{}\"/>\n",
+                      x - 4.5, y - 4.5, colour);
     } else {
       const bool is_proven =
           row.arm->verdict == Verdict::kFaster || row.arm->verdict == Verdict::kSlower;
@@ -159,9 +161,7 @@ class Plot {
           "stroke-width=\"2\"/>\n",
           x, y, is_proven ? colour : "#ffffff", colour);
     }
-    text(left_ + kPlotWidth + 10, y + 4, "start",
-         format_effect(*row.arm->effect_ratio, row.arm->effect_low_ratio,
-                       row.arm->effect_high_ratio));
+    text(left_ + kPlotWidth + 10, y + 4, "start", effect_text(*row.arm));
   }
 
   void line(double x1, double y1, double x2, double y2, std::string_view colour, double width) {

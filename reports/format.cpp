@@ -30,7 +30,8 @@ std::string with_thousands(std::string digits) {
 // "0.00", never "-0.00": what rounds to zero has no sign.
 std::string fixed(double value, int num_decimals) {
   std::string text = fmt::format("{:.{}f}", value, num_decimals);
-  if (text.starts_with('-') && text.find_first_of("123456789") == std::string::npos) text.erase(0, 1);
+  if (text.starts_with('-') && text.find_first_of("123456789") == std::string::npos)
+    text.erase(0, 1);
   return with_thousands(text);
 }
 
@@ -58,24 +59,6 @@ int effect_decimals(double percent, double low_percent, double high_percent) {
     decimals = (begins_with_one ? 1 : 0) - exponent;
   }
   return std::clamp(decimals, 0, std::max(0, most));
-}
-
-struct EffectText {
-  std::string effect;
-  std::string interval;
-};
-
-EffectText effect_text(double ratio, std::optional<double> low_ratio,
-                       std::optional<double> high_ratio) {
-  if (!low_ratio || !high_ratio || !std::isfinite(*low_ratio) || !std::isfinite(*high_ratio)) {
-    return {.effect = format_change(ratio)};
-  }
-  const double percent = percent_of(ratio);
-  const double low = percent_of(*low_ratio);
-  const double high = percent_of(*high_ratio);
-  const int decimals = effect_decimals(percent, low, high);
-  return {.effect = fixed_signed(percent, decimals) + " %",
-          .interval = fmt::format("[{}, {}]", fixed(low, decimals), fixed(high, decimals))};
 }
 
 }  // namespace
@@ -138,13 +121,15 @@ std::string format_deviation(double ratio) {
 
 std::string format_effect(double ratio, std::optional<double> low_ratio,
                           std::optional<double> high_ratio) {
-  const EffectText text = effect_text(ratio, low_ratio, high_ratio);
-  return text.interval.empty() ? text.effect : text.effect + " " + text.interval;
-}
-
-std::string format_effect_alone(double ratio, std::optional<double> low_ratio,
-                                std::optional<double> high_ratio) {
-  return effect_text(ratio, low_ratio, high_ratio).effect;
+  if (!low_ratio || !high_ratio || !std::isfinite(*low_ratio) || !std::isfinite(*high_ratio)) {
+    return format_change(ratio);
+  }
+  const double percent = percent_of(ratio);
+  const double low = percent_of(*low_ratio);
+  const double high = percent_of(*high_ratio);
+  const int decimals = effect_decimals(percent, low, high);
+  return fmt::format("{} % [{}, {}]", fixed_signed(percent, decimals), fixed(low, decimals),
+                     fixed(high, decimals));
 }
 
 std::string format_change(double ratio) {

@@ -46,10 +46,6 @@ std::string format_deviation(double ratio);
 std::string format_effect(double ratio, std::optional<double> low_ratio,
                           std::optional<double> high_ratio);
 
-/// The same without the interval: "+3.1 %".
-std::string format_effect_alone(double ratio, std::optional<double> low_ratio,
-                                std::optional<double> high_ratio);
-
 /// A difference that has no interval, two digits: 1.0123 is "+1.2 %".
 std::string format_change(double ratio);
 

@@ -18,7 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-// fp32 learning rates inside a captured graph round at 6e-8; a rate of another step differs by more.
+// fp32 learning rates inside a captured graph round at 6e-8; a rate of another step differs by
+// more.
 constexpr double kSameLearningRate = 1e-6;
 
 std::int64_t sum(const std::vector<std::int64_t>& values) {
@@ -38,7 +39,7 @@ bool is_reading(std::string_view key) {
 
 void flatten(const json& object, const std::string& prefix, std::map<std::string, json>& leaves) {
   for (const auto& [key, value] : object.items()) {
-    const std::string path = prefix.empty() ? key : prefix + "." + key;
+    const std::string path = prefix.empty() ? key : fmt::format("{}.{}", prefix, key);
     if (value.is_object()) {
       flatten(value, path, leaves);
     } else if ((value.is_string() || value.is_boolean() || value.is_number_integer()) &&
@@ -65,8 +66,8 @@ bool follows_from(const std::string& path, const std::vector<std::string>& confi
 }
 
 void check_environments(const Arm& arm, const BlockPair& pair,
-                        const std::vector<std::string>& config_keys, std::set<std::string>& differing,
-                        std::vector<std::string>& failures) {
+                        const std::vector<std::string>& config_keys,
+                        std::set<std::string>& differing, std::vector<std::string>& failures) {
   const std::map<std::string, json> candidate = settings_of(*pair.candidate);
   const std::map<std::string, json> reference = settings_of(*pair.reference);
   for (const auto& [path, value] : candidate) {
@@ -108,8 +109,8 @@ class FirstFailures {
     for (const std::string& field : order_) {
       const Entry& entry = entries_.at(field);
       all.push_back(entry.num_rounds == 1 ? entry.sentence
-                                          : fmt::format("{} (and in {} more rounds)", entry.sentence,
-                                                        entry.num_rounds - 1));
+                                          : fmt::format("{} (and in {} more rounds)",
+                                                        entry.sentence, entry.num_rounds - 1));
     }
     return all;
   }
@@ -233,9 +234,9 @@ void check_trajectory(const Arm& arm, const BlockPair& pair, std::string_view na
                fmt::format("{}, round {}: {} leaves that of {}: mean |ratio - 1| over the first {} "
                            "steps is {}, allowed {} (most at step {}: {} against {})",
                            arm.name, pair.round_index, name, arm.reference, deviation.num_steps,
-                           format_deviation(deviation.mean_ratio), format_deviation(tolerance_ratio),
-                           deviation.worst_step_index, number(deviation.worst_candidate),
-                           number(deviation.worst_reference)));
+                           format_deviation(deviation.mean_ratio),
+                           format_deviation(tolerance_ratio), deviation.worst_step_index,
+                           number(deviation.worst_candidate), number(deviation.worst_reference)));
 }
 
 void check_learning_rate(const Arm& arm, const BlockPair& pair, FirstFailures& failures) {
@@ -243,7 +244,8 @@ void check_learning_rate(const Arm& arm, const BlockPair& pair, FirstFailures& f
   const std::vector<double> reference = trajectory(*pair.reference, &StepArrays::lr);
   const std::size_t num_steps = std::min(candidate.size(), reference.size());
   for (std::size_t i = 0; i < num_steps; ++i) {
-    if (std::abs(candidate[i] - reference[i]) <= kSameLearningRate * std::abs(reference[i])) continue;
+    if (std::abs(candidate[i] - reference[i]) <= kSameLearningRate * std::abs(reference[i]))
+      continue;
     failures.add("lr", fmt::format("{}, round {}, step {}: lr is {} against {} of {}", arm.name,
                                    pair.round_index, i, number(candidate[i]), number(reference[i]),
                                    arm.reference));
@@ -256,19 +258,20 @@ void check_parameters_change(const Arm& arm, const BlockPair& pair, FirstFailure
   const BlockRecord& block = *pair.candidate;
   if (block.final_weights_hash.empty()) {
     if (arm.command.empty()) {
-      failures.add("final_weights_hash",
-                   fmt::format("{}, round {}: final_weights_hash is \"\" against weights_hash \"{}\": "
-                               "the block does not show that training changed a parameter",
-                               arm.name, pair.round_index, block.weights_hash));
+      failures.add(
+          "final_weights_hash",
+          fmt::format("{}, round {}: final_weights_hash is \"\" against weights_hash \"{}\": "
+                      "the block does not show that training changed a parameter",
+                      arm.name, pair.round_index, block.weights_hash));
     } else {
       not_checked.insert(fmt::format("{}: its program states no final_weights_hash", arm.name));
     }
   } else if (block.final_weights_hash == block.weights_hash) {
-    failures.add("final_weights_hash",
-                 fmt::format("{}, round {}: final_weights_hash \"{}\" equals weights_hash \"{}\": "
-                             "training changed no parameter",
-                             arm.name, pair.round_index, block.final_weights_hash,
-                             block.weights_hash));
+    failures.add(
+        "final_weights_hash",
+        fmt::format("{}, round {}: final_weights_hash \"{}\" equals weights_hash \"{}\": "
+                    "training changed no parameter",
+                    arm.name, pair.round_index, block.final_weights_hash, block.weights_hash));
   }
 }
 
@@ -326,8 +329,8 @@ WorkCheck check_work(const Arm& arm, std::span<const BlockPair> pairs) {
       const std::int64_t reference = field.get(*pair.reference);
       if (candidate == reference) continue;
       failures.add(std::string(field.name),
-                   fmt::format("{}, round {}: {} is {} against {} of {}", arm.name, pair.round_index,
-                               field.name, candidate, reference, arm.reference));
+                   fmt::format("{}, round {}: {} is {} against {} of {}", arm.name,
+                               pair.round_index, field.name, candidate, reference, arm.reference));
     }
     check_hash(arm, pair,
                is_free_of_order ? HashField{"data_set_hash", &BlockRecord::data_set_hash}
@@ -335,7 +338,8 @@ WorkCheck check_work(const Arm& arm, std::span<const BlockPair> pairs) {
                failures, not_checked);
     check_hash(arm, pair, {"weights_hash", &BlockRecord::weights_hash}, failures, not_checked);
   }
-  return {.failures = failures.sentences(), .not_checked = {not_checked.begin(), not_checked.end()}};
+  return {.failures = failures.sentences(),
+          .not_checked = {not_checked.begin(), not_checked.end()}};
 }
 
 MathsTolerance maths_tolerance(const RunConfig& candidate, const RunConfig& reference) {

@@ -23,8 +23,8 @@ std::string title_of(const Manifest& manifest) {
 // The keys that people switch; the whole configuration stands further down.
 std::string baseline_line(const ReportInput& input) {
   constexpr std::array<std::string_view, 11> kKeys = {
-      "device",     "model", "precision", "attention", "optimizer", "accumulation", "graph",
-      "checkpoint", "data",  "batching",  "allocator"};
+      "device", "model",      "precision", "attention", "optimizer", "accumulation",
+      "graph",  "checkpoint", "data",      "batching",  "allocator"};
   std::vector<std::string> words;
   for (const std::string_view key : kKeys) {
     const ConfigField* field = find_config_field(key);
@@ -36,8 +36,7 @@ std::string baseline_line(const ReportInput& input) {
   std::string text = fmt::format("Baseline: {}", fmt::join(words, ", "));
   const ArmResult* baseline = baseline_of(input.results);
   if (baseline != nullptr && baseline->valid_tokens_per_s && baseline->step_wall_ns) {
-    text += fmt::format(": {} tokens/s, {} a step",
-                        format_rate(*baseline->valid_tokens_per_s),
+    text += fmt::format(": {} tokens/s, {} a step", format_rate(*baseline->valid_tokens_per_s),
                         format_duration_ns(*baseline->step_wall_ns));
     if (baseline->mfu_causal_ratio) {
       text += fmt::format(", {} causal MFU", format_percent(*baseline->mfu_causal_ratio));

@@ -22,18 +22,17 @@ std::string labels_in_brackets(const ArmResult& arm) {
   return arm.labels.empty() ? "" : fmt::format(" ({})", fmt::join(arm.labels, ", "));
 }
 
-std::string aa_headline(const Results& results) {
-  const AaResult& aa = *results.aa;
+std::string aa_headline(const Results& results, const AaResult& aa) {
   if (aa.num_comparisons == 0) {
     return fmt::format("A/A without an answer: {} rounds are complete, at least {} are needed",
                        results.num_rounds_complete, results.rule.min_rounds);
   }
-  return fmt::format("A/A {}: {} of {} comparisons of the baseline with itself at p <= 0.05, at most "
-                     "{} allowed; median half-width {}",
-                     aa.is_accepted ? "passed" : "FAILED", aa.num_rejected, aa.num_comparisons,
-                     aa.num_allowed,
-                     aa.median_half_width_ratio ? format_percent(*aa.median_half_width_ratio)
-                                                : std::string(kNoNumber));
+  return fmt::format(
+      "A/A {}: {} of {} comparisons of the baseline with itself at p <= 0.05, at most "
+      "{} allowed; median half-width {}",
+      aa.is_accepted ? "passed" : "FAILED", aa.num_rejected, aa.num_comparisons, aa.num_allowed,
+      aa.median_half_width_ratio ? format_percent(*aa.median_half_width_ratio)
+                                 : std::string(kNoNumber));
 }
 
 std::string counts_of_verdicts(const Results& results) {
@@ -75,8 +74,13 @@ std::string verdict_text(const ArmResult& arm, const VerdictRule& rule) {
   return text;
 }
 
+std::string effect_text(const ArmResult& arm) {
+  if (!arm.effect_ratio) return std::string(kNoNumber);
+  return format_effect(*arm.effect_ratio, arm.effect_low_ratio, arm.effect_high_ratio);
+}
+
 std::string headline(const Results& results) {
-  if (results.aa) return aa_headline(results);
+  if (results.aa) return aa_headline(results, *results.aa);
   if (results.num_rounds_complete == 0) {
     return fmt::format("Nothing is measured: no round is complete{}",
                        results.stop_reason.empty() ? "" : "; " + results.stop_reason);
@@ -87,10 +91,8 @@ std::string headline(const Results& results) {
     if (fastest == nullptr || arm.valid_tokens_per_s > fastest->valid_tokens_per_s) fastest = &arm;
   }
   if (fastest != nullptr) {
-    return fmt::format(
-        "Fastest: {}, {} over {}{}", fastest->name,
-        format_effect(*fastest->effect_ratio, fastest->effect_low_ratio, fastest->effect_high_ratio),
-        over_reference(results, *fastest), labels_in_brackets(*fastest));
+    return fmt::format("Fastest: {}, {} over {}{}", fastest->name, effect_text(*fastest),
+                       over_reference(results, *fastest), labels_in_brackets(*fastest));
   }
   const std::string counts = counts_of_verdicts(results);
   return counts.empty() ? "Nothing was compared with the baseline"
@@ -98,22 +100,23 @@ std::string headline(const Results& results) {
 }
 
 std::vector<const ArmResult*> table_order(const Results& results) {
-  const auto rank = [](const ArmResult* arm) {
-    if (arm->reference.empty() && arm->is_applicable) return 0;
-    if (!arm->is_applicable) return 3;
-    return arm->verdict == Verdict::kFailed ? 2 : 1;
+  const auto rank = [](const ArmResult& arm) {
+    if (!arm.is_applicable) return 3;
+    if (arm.reference.empty()) return 0;
+    return arm.verdict == Verdict::kFailed ? 2 : 1;
   };
   std::vector<const ArmResult*> order;
-  for (const ArmResult& arm : results.arms) order.push_back(&arm);
-  std::ranges::stable_sort(order, {}, rank);
+  for (int wanted = 0; wanted <= 3; ++wanted) {
+    for (const ArmResult& arm : results.arms) {
+      if (rank(arm) == wanted) order.push_back(&arm);
+    }
+  }
   return order;
 }
 
 Table matrix_table(const Results& results) {
-  const bool has_allocated =
-      std::ranges::any_of(results.arms, [](const ArmResult& arm) {
-        return arm.peak_allocated_bytes.has_value();
-      });
+  const bool has_allocated = std::ranges::any_of(
+      results.arms, [](const ArmResult& arm) { return arm.peak_allocated_bytes.has_value(); });
   Table table{.columns = {{"arm"},
                           {"tokens/s", Align::kRight},
                           {"step", Align::kRight},
@@ -123,15 +126,13 @@ Table matrix_table(const Results& results) {
                           {has_allocated ? "peak memory" : "peak RSS", Align::kRight},
                           {"MFU", Align::kRight}}};
   for (const ArmResult* arm : table_order(results)) {
-    table.rows.push_back(
-        {arm->name, format_or_absent(arm->valid_tokens_per_s, format_rate),
-         format_or_absent(arm->step_wall_ns, format_duration_ns),
-         arm->effect_ratio ? format_effect(*arm->effect_ratio, arm->effect_low_ratio,
-                                           arm->effect_high_ratio)
-                           : std::string(kNoNumber),
-         format_or_absent(results.aa ? arm->p_value : arm->p_adjusted, format_p), verdict_text(*arm, results.rule),
-         format_or_absent(memory_of(*arm, !has_allocated), format_bytes),
-         format_or_absent(arm->mfu_causal_ratio, format_percent)});
+    table.rows.push_back({arm->name, format_or_absent(arm->valid_tokens_per_s, format_rate),
+                          format_or_absent(arm->step_wall_ns, format_duration_ns),
+                          effect_text(*arm),
+                          format_or_absent(results.aa ? arm->p_value : arm->p_adjusted, format_p),
+                          verdict_text(*arm, results.rule),
+                          format_or_absent(memory_of(*arm, !has_allocated), format_bytes),
+                          format_or_absent(arm->mfu_causal_ratio, format_percent)});
   }
   drop_absent_columns(table);
   return table;

@@ -21,11 +21,15 @@ Table matrix_table(const Results& results);
 /// Sentences that belong below the table: why an arm failed or is not applicable, its labels.
 std::vector<std::string> matrix_notes(const Results& results);
 
-/// What a terminal shows: headline, table, notes; no line longer than `max_width` where words allow.
+/// What a terminal shows: headline, table, notes; no line longer than `max_width` where words
+/// allow.
 std::string matrix_text(const Results& results, std::size_t max_width = 120);
 
 /// The rows in the table's order.
 std::vector<const ArmResult*> table_order(const Results& results);
+
+/// "+3.1 % [2.9, 3.3]"; "-" without an estimate.
+std::string effect_text(const ArmResult& arm);
 
 /// "FASTER", "NOT ENOUGH ROUNDS", "FASTER, within 1 %"; "-" without a verdict.
 std::string verdict_text(const ArmResult& arm, const VerdictRule& rule);

@@ -73,9 +73,9 @@ std::string_view words_of(Claim claim) {
 }
 
 std::string with_counts(const ProofCheck& check) {
-  std::string text =
-      fmt::format("{}: {} a step", describe(check),
-                  check.candidate_count ? format_significant(*check.candidate_count) : "not counted");
+  std::string text = fmt::format(
+      "{}: {} a step", describe(check),
+      check.candidate_count ? format_significant(*check.candidate_count) : "not counted");
   if (check.reference_count) {
     text += fmt::format(" against {}", format_significant(*check.reference_count));
   }
@@ -99,7 +99,8 @@ std::string describe(const ProofCheck& check) {
 
 ProofResult prove(const Bundle& bundle, const Arm& arm) {
   if (arm.proof_claims.empty()) {
-    return {.reason = arm.reference.empty() ? "" : "its row claims nothing that a counter could show"};
+    return {.reason =
+                arm.reference.empty() ? "" : "its row claims nothing that a counter could show"};
   }
   const nlohmann::json* candidate = counters_of(find_pilot(bundle, arm.name));
   const nlohmann::json* reference = counters_of(find_pilot(bundle, arm.reference));

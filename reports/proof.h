@@ -12,7 +12,7 @@ namespace steplens {
 
 /// Whether a toggle changed what ran, by the counters of the arm's own pilot.
 enum class Proof : std::uint8_t { kProven, kNoEffect, kNotChecked };
-std::string_view name_of(Proof proof);  // "proven", "no_effect", "not_checked"
+std::string_view name_of(Proof proof);         // "proven", "no_effect", "not_checked"
 Proof proof_from_name(std::string_view name);  // ConfigError for an unknown name.
 
 /// One claim with the counts that decide it, a step of the optimizer each.

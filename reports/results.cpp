@@ -107,8 +107,9 @@ void add_rates(const Blocks& blocks, ArmResult& row) {
   row.loss_tokens_per_s = geometric_mean_of(all(loss_tokens_per_s));
   row.step_wall_ns = geometric_mean_of(all(mean_step_wall_ns));
   row.step_gpu_ns = geometric_mean_of(collect(blocks, [](const BlockRecord& block) {
-    return block.steps.step_gpu_ns.empty() ? std::nullopt
-                                           : std::optional(mean(to_doubles(block.steps.step_gpu_ns)));
+    return block.steps.step_gpu_ns.empty()
+               ? std::nullopt
+               : std::optional(mean(to_doubles(block.steps.step_gpu_ns)));
   }));
 
   std::vector<double> pooled_steps;
@@ -138,8 +139,8 @@ void add_rates(const Blocks& blocks, ArmResult& row) {
 
 void add_memory(const Blocks& blocks, ArmResult& row) {
   const auto median_in = [&](json BlockRecord::* part, std::string_view key) {
-    return to_integer(median_of(collect(
-        blocks, [&](const BlockRecord& block) { return number_at(block.*part, key); })));
+    return to_integer(median_of(
+        collect(blocks, [&](const BlockRecord& block) { return number_at(block.*part, key); })));
   };
   const auto memory = [&](std::string_view key) { return median_in(&BlockRecord::memory, key); };
   const auto samples = [&](std::string_view key) { return median_in(&BlockRecord::samples, key); };
@@ -157,8 +158,7 @@ void add_memory(const Blocks& blocks, ArmResult& row) {
 
 void add_samples(const Blocks& blocks, ArmResult& row) {
   const auto samples = [&](std::string_view key) {
-    return collect(blocks,
-                   [&](const BlockRecord& block) { return number_at(block.samples, key); });
+    return collect(blocks, [&](const BlockRecord& block) { return number_at(block.samples, key); });
   };
   row.mean_power_watts = mean_of(samples("mean_power_watts"));
   row.mean_sm_clock_mhz = mean_of(samples("mean_sm_clock_mhz"));
@@ -248,7 +248,7 @@ void add_clock_label(const Comparison& comparison, ArmResult& row) {
     candidate_mhz += *candidate;
     reference_mhz += *reference;
   }
-  if (comparison.pairs.empty()) return;
+  if (comparison.pairs.empty() || !row.effect_ratio) return;
   if (std::abs(candidate_mhz / reference_mhz - 1) <= kMaxClockDifference) return;
   row.labels.emplace_back("clock-mediated");
   row.effect_per_cycle_ratio = finite(
@@ -477,11 +477,10 @@ void add_failures(const Bundle& bundle, Results& results) {
     const std::string_view why =
         is_ok && block.kind == BlockKind::kThroughput ? why_unusable(block) : std::string_view();
     if (is_ok && why.empty()) continue;
-    results.failures.push_back(
-        {.arm = entry.arm,
-         .folder = entry.folder,
-         .status = is_ok ? "unusable" : std::string(name_of(block.status)),
-         .reason = is_ok ? std::string(why) : block.reason});
+    results.failures.push_back({.arm = entry.arm,
+                                .folder = entry.folder,
+                                .status = is_ok ? "unusable" : std::string(name_of(block.status)),
+                                .reason = is_ok ? std::string(why) : block.reason});
   }
 }
 
@@ -538,7 +537,8 @@ void warn_about_arm(const ArmResult& row, const Comparison& comparison,
   if (!row.is_single_variable && row.is_applicable && !row.is_external) {
     warnings.push_back(fmt::format(
         "{} does not differ from {} in exactly one variable, but in: {}.", row.name, row.reference,
-        row.differing_keys.empty() ? "none" : fmt::format("{}", fmt::join(row.differing_keys, ", "))));
+        row.differing_keys.empty() ? "none"
+                                   : fmt::format("{}", fmt::join(row.differing_keys, ", "))));
   }
   if (row.has_unequal_noise) {
     warnings.push_back(fmt::format(
@@ -568,7 +568,8 @@ void warn_about_clocks(const Bundle& bundle, std::vector<std::string>& warnings)
                          1;
       if (std::abs(gap) <= kMaxClockGap) continue;
       if (num_blocks++ == 0) {
-        first = fmt::format("{}, round {}: {}", arm.name, block->round_index, format_change(1 + gap));
+        first =
+            fmt::format("{}, round {}: {}", arm.name, block->round_index, format_change(1 + gap));
       }
     }
   }
@@ -602,9 +603,9 @@ void warn_about_warmup(const Bundle& bundle, std::vector<std::string>& warnings)
                                    fmt::join(unsettled, ", ")));
   }
   if (num_disagreeing > 0) {
-    warnings.push_back(fmt::format(
-        "In {} of {} blocks the step time had not settled by the end of the warm-up.",
-        num_disagreeing, num_blocks));
+    warnings.push_back(
+        fmt::format("In {} of {} blocks the step time had not settled by the end of the warm-up.",
+                    num_disagreeing, num_blocks));
   }
 }
 
@@ -617,20 +618,20 @@ void add_warnings(const Bundle& bundle, const std::vector<Comparison>& compariso
                                    results.num_rounds_complete, results.num_rounds_planned));
   }
   if (manifest.is_dirty) {
-    warnings.push_back(fmt::format(
-        "The program was built from sources that differ from git {}.", manifest.git_sha));
+    warnings.push_back(fmt::format("The program was built from sources that differ from git {}.",
+                                   manifest.git_sha));
   }
   if (results.has_drift.value_or(false)) {
     warnings.emplace_back(
         "Drift: from one round to the next the machine changed by more than 1.5 times the noise of "
-        "a block. Comparisons stay valid, but are less precise; split the matrix into smaller ones.");
+        "a block. Comparisons stay valid, but are less precise; split the matrix into smaller "
+        "ones.");
   }
   for (const RoundRecord& round : manifest.rounds) {
     if (round.dropped_reason.empty()) continue;
     warnings.push_back(fmt::format("Round {} was dropped: {}.", round.index, round.dropped_reason));
   }
-  const auto num_superseded =
-      std::ranges::count(manifest.blocks, true, &BlockEntry::is_superseded);
+  const auto num_superseded = std::ranges::count(manifest.blocks, true, &BlockEntry::is_superseded);
   if (num_superseded > 0) {
     warnings.push_back(fmt::format(
         "{} blocks are stored but not used: they were run again, or their round was dropped.",
@@ -664,8 +665,8 @@ ArmResult describe_arm(const Bundle& bundle, const Arm& arm, const Results& resu
                 .reason = arm.not_applicable_reason};
   const Blocks blocks = usable_blocks(bundle, arm.name);
   row.num_rounds = static_cast<int>(blocks.size());
-  row.num_failed_blocks = static_cast<int>(
-      std::ranges::count(results.failures, arm.name, &BlockFailure::arm));
+  row.num_failed_blocks =
+      static_cast<int>(std::ranges::count(results.failures, arm.name, &BlockFailure::arm));
   add_rates(blocks, row);
   add_memory(blocks, row);
   add_samples(blocks, row);

@@ -32,7 +32,7 @@ struct ArmResult {
   Contract contract = Contract::kSameMaths;
   bool is_applicable = true;  // Not: listed with its reason, never run.
 
-  std::optional<Verdict> verdict;  // Absent for the baseline and for what is not applicable.
+  std::optional<Verdict> verdict;      // Absent for the baseline and for what is not applicable.
   bool is_within_one_percent = false;  // The whole interval, by the rule's equivalence ratio.
   Proof proof = Proof::kNotChecked;
   std::string proof_reason;
@@ -45,10 +45,10 @@ struct ArmResult {
   std::optional<double> p_value;                 // Absent below the rule's rounds.
   std::optional<double> p_adjusted;
   std::optional<double> min_detectable_ratio;  // Smallest effect with 80 % power; from 8 rounds on.
-  int num_rounds = 0;   // Pairs of the estimate; of the baseline: its usable blocks.
+  int num_rounds = 0;         // Pairs of the estimate; of the baseline: its usable blocks.
   int num_failed_blocks = 0;  // Ended other than ok, repeats included.
 
-  std::optional<double> positions_per_s;  // All processed positions.
+  std::optional<double> positions_per_s;     // All processed positions.
   std::optional<double> valid_tokens_per_s;  // No padding.
   std::optional<double> loss_tokens_per_s;
   std::optional<double> step_wall_ns;
@@ -76,16 +76,18 @@ struct ArmResult {
   std::optional<std::int64_t> driver_used_bytes;
   std::optional<std::int64_t> unaccounted_bytes;  // Driver's peak - reserved: context, workspaces.
   std::optional<std::int64_t> peak_rss_bytes;
-  std::optional<std::int64_t> num_alloc_retries;  // A block's cudaMalloc calls that failed at first.
+  std::optional<std::int64_t>
+      num_alloc_retries;  // A block's cudaMalloc calls that failed at first.
 
   std::optional<double> energy_per_token_j;
   std::optional<double> mean_power_watts;
   std::optional<double> mean_sm_clock_mhz;
   std::optional<double> max_temperature_celsius;
-  std::optional<double> cpu_time_ratio;              // CPU seconds a wall second, all threads.
-  std::map<std::string, double> throttle_shares;     // Reason -> share of the measured time.
+  std::optional<double> cpu_time_ratio;           // CPU seconds a wall second, all threads.
+  std::map<std::string, double> throttle_shares;  // Reason -> share of the measured time.
 
-  std::optional<double> loss_deviation_ratio;  // Mean |ratio - 1| against the reference, worst round.
+  std::optional<double>
+      loss_deviation_ratio;  // Mean |ratio - 1| against the reference, worst round.
   std::optional<double> grad_norm_deviation_ratio;
   std::optional<double> loss_tolerance_ratio;
   std::optional<double> grad_norm_tolerance_ratio;
@@ -97,9 +99,9 @@ struct ArmResult {
 
 /// Outcome of an A/A: does the tool call its own noise an effect?
 struct AaResult {
-  int num_comparisons = 0;   // With a p value.
-  int num_rejected = 0;      // Raw p <= 0.05.
-  int num_allowed = 0;       // 97.5 % quantile of what a correct tool shows.
+  int num_comparisons = 0;                        // With a p value.
+  int num_rejected = 0;                           // Raw p <= 0.05.
+  int num_allowed = 0;                            // 97.5 % quantile of what a correct tool shows.
   std::optional<double> median_half_width_ratio;  // Of the log-ratios' intervals.
   bool is_accepted = false;
 };
@@ -121,10 +123,10 @@ struct Results {
   int num_rounds_planned = 0;
   int num_rounds_complete = 0;
   int num_rounds_dropped = 0;
-  std::string stop_reason;  // Empty: the matrix is unfinished.
-  std::optional<bool> has_drift;  // Absent: too few rounds to see.
-  double wall_ns = 0;      // First block's start to last block's end.
-  double measured_ns = 0;  // Sum of the measured steps of usable blocks.
+  std::string stop_reason;                     // Empty: the matrix is unfinished.
+  std::optional<bool> has_drift;               // Absent: too few rounds to see.
+  double wall_ns = 0;                          // First block's start to last block's end.
+  double measured_ns = 0;                      // Sum of the measured steps of usable blocks.
   std::optional<double> measured_share_ratio;  // measured_ns / sum of all blocks' durations.
   std::optional<AaResult> aa;
   std::vector<BlockFailure> failures;

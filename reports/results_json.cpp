@@ -177,7 +177,8 @@ template <typename T>
 json to_value(const T& value) {
   if constexpr (HasFields<const T>) {
     json object = json::object();
-    visit_fields(value, [&](const char* name, const auto& field) { object[name] = to_value(field); });
+    visit_fields(value,
+                 [&](const char* name, const auto& field) { object[name] = to_value(field); });
     return object;
   } else {
     return value;

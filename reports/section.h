@@ -18,8 +18,8 @@ struct ReportInput {
 
 /// One part of report.md. It only reads; writers decide how its parts look.
 struct Section {
-  std::string_view key;    // Of its file: sections/<key>_section.cpp.
-  std::string_view title;  // Its heading.
+  std::string_view key;                                  // Of its file: sections/<key>_section.cpp.
+  std::string_view title;                                // Its heading.
   std::vector<Part> (*parts)(const ReportInput& input);  // Empty: nothing to say, no heading.
 };
 

@@ -94,8 +94,8 @@ int verify_verb(const VerifyVerbOptions& options) {
 }
 
 int compare_verb(const CompareVerbOptions& options) {
-  const BundleComparison comparison = compare_bundles(open_bundle(options.baseline),
-                                                open_bundle(options.candidate), options.compare);
+  const BundleComparison comparison = compare_bundles(
+      open_bundle(options.baseline), open_bundle(options.candidate), options.compare);
   if (options.is_json) {
     fmt::print("{}", dumped(to_json(comparison)));
     return comparison.has_regression ? 1 : 0;
@@ -106,7 +106,8 @@ int compare_verb(const CompareVerbOptions& options) {
   if (!comparison.differences.empty()) fmt::print("\n");
   fmt::print("{}", to_text(comparison_table(comparison)));
   for (const ArmComparison& arm : comparison.arms) {
-    if (!arm.reason.empty()) fmt::print("{}\n", wrap(fmt::format("{}: {}", arm.name, arm.reason), 2));
+    if (!arm.reason.empty())
+      fmt::print("{}\n", wrap(fmt::format("{}: {}", arm.name, arm.reason), 2));
   }
   fmt::print("\n{}\n", comparison.has_regression ? "REGRESSION" : "No regression is proven.");
   return comparison.has_regression ? 1 : 0;
@@ -114,13 +115,13 @@ int compare_verb(const CompareVerbOptions& options) {
 
 void add_report_verbs(CLI::App& app, int& exit_code) {
   auto report = std::make_shared<ReportOptions>();
-  CLI::App* report_app = app.add_subcommand("report", "print a bundle's matrix and write report.md");
+  CLI::App* report_app =
+      app.add_subcommand("report", "print a bundle's matrix and write report.md");
   report_app->add_option("bundle", report->bundle, "folder of the bundle")->required();
   report_app->add_flag("--json", report->is_json, "print results.json instead of the table");
   report_app->add_flag("--rewrite-results", report->rewrites_results,
                        "replace a results.json that is there already");
-  report_app->add_flag(
-      "!--no-write", report->writes_files, "only print, write no file");
+  report_app->add_flag("!--no-write", report->writes_files, "only print, write no file");
   report_app->footer("Example: steplens report runs/first");
   report_app->callback([report, &exit_code] { exit_code = report_verb(*report); });
 
@@ -137,7 +138,8 @@ void add_report_verbs(CLI::App& app, int& exit_code) {
       app.add_subcommand("compare", "compare two bundles and find what got slower");
   compare_app->add_option("first", comparison->baseline, "folder of the bundle to compare with")
       ->required();
-  compare_app->add_option("second", comparison->candidate, "folder of the newer bundle")->required();
+  compare_app->add_option("second", comparison->candidate, "folder of the newer bundle")
+      ->required();
   compare_app
       ->add_option("--threshold", comparison->compare.threshold_ratio,
                    "smallest loss of rate that counts, as a ratio")

@@ -19,7 +19,7 @@ Results write_report(const std::filesystem::path& bundle);
 
 struct ReportOptions {
   std::filesystem::path bundle;
-  bool is_json = false;         // Print results.json instead of the table.
+  bool is_json = false;           // Print results.json instead of the table.
   bool rewrites_results = false;  // Replace a results.json that says something else.
   bool writes_files = true;
 };

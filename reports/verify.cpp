@@ -1,9 +1,5 @@
 #include "reports/verify.h"
 
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -14,6 +10,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "harness/error.h"
 #include "harness/files.h"
@@ -42,9 +41,10 @@ void check_hashes(const fs::path& folder, const Manifest& manifest, Problems& pr
     try {
       const std::string sha256 = sha256_file_hex(block_path(folder, entry));
       if (sha256 == entry.sha256) continue;
-      problems.push_back(fmt::format("blocks/{}/block.json was changed: its SHA-256 is {}, the "
-                                     "manifest says {}",
-                                     entry.folder, sha256, entry.sha256));
+      problems.push_back(
+          fmt::format("blocks/{}/block.json was changed: its SHA-256 is {}, the "
+                      "manifest says {}",
+                      entry.folder, sha256, entry.sha256));
     } catch (const ConfigError& error) {
       problems.push_back(fmt::format("blocks/{}/block.json: {}", entry.folder, error.what()));
     }
@@ -114,17 +114,17 @@ void check_step_counts(const Bundle& bundle, Problems& problems) {
     if (arm_rows <= 0 || of_baseline.num_warmup_steps * rows % arm_rows != 0 ||
         of_baseline.num_measured_steps * rows % arm_rows != 0) {
       if (!arm.not_applicable_reason.empty()) continue;
-      problems.push_back(fmt::format("{}: its global batch of {} rows does not divide the rows of {} "
-                                     "warm-up and {} measured steps of {}",
-                                     arm.name, arm_rows, of_baseline.num_warmup_steps,
-                                     of_baseline.num_measured_steps, rows));
+      problems.push_back(fmt::format(
+          "{}: its global batch of {} rows does not divide the rows of {} "
+          "warm-up and {} measured steps of {}",
+          arm.name, arm_rows, of_baseline.num_warmup_steps, of_baseline.num_measured_steps, rows));
       continue;
     }
     const StepCounts planned = counts_of(of_baseline, manifest.baseline, arm.config);
     for (const BlockRecord* block : usable_blocks(bundle, arm.name)) {
-      const StepCounts counts = {.num_warmup_steps = static_cast<std::int64_t>(block->warmup.size()),
-                                 .num_measured_steps =
-                                     static_cast<std::int64_t>(block->steps.size())};
+      const StepCounts counts = {
+          .num_warmup_steps = static_cast<std::int64_t>(block->warmup.size()),
+          .num_measured_steps = static_cast<std::int64_t>(block->steps.size())};
       if (counts == planned) continue;
       problems.push_back(fmt::format(
           "{}, round {}: {} warm-up and {} measured steps, planned were {} and {}", arm.name,
@@ -142,11 +142,11 @@ std::vector<std::string> live_arms(const Manifest& manifest, std::size_t round_p
   std::vector<std::string> names;
   for (const Arm& arm : manifest.arms) {
     if (!arm.not_applicable_reason.empty()) continue;
-    const bool runs_on = std::any_of(
-        manifest.rounds.begin() + static_cast<std::ptrdiff_t>(round_position),
-        manifest.rounds.end(), [&](const RoundRecord& round) {
-          return std::ranges::find(round.order, arm.name) != round.order.end();
-        });
+    const bool runs_on =
+        std::any_of(manifest.rounds.begin() + static_cast<std::ptrdiff_t>(round_position),
+                    manifest.rounds.end(), [&](const RoundRecord& round) {
+                      return std::ranges::find(round.order, arm.name) != round.order.end();
+                    });
     const bool has_failed =
         manifest.failed_arms.is_object() && manifest.failed_arms.contains(arm.name);
     if (runs_on || !has_failed) names.push_back(arm.name);
@@ -162,16 +162,14 @@ void check_order(const Manifest& manifest, std::size_t position, Problems& probl
   }
   const std::vector<std::string> live = live_arms(manifest, position);
   std::vector<std::string> drawn;
-  for (const int i :
-       draw_round_order(manifest.seed, round.index, static_cast<int>(live.size()))) {
+  for (const int i : draw_round_order(manifest.seed, round.index, static_cast<int>(live.size()))) {
     drawn.push_back(live[static_cast<std::size_t>(i)]);
   }
   // A round that was cut short has run the first part of its order.
   const bool may_be_short = !is_usable(round);
   const bool has_drawn_order =
-      round.order == drawn ||
-      (may_be_short && round.order.size() < drawn.size() &&
-       std::equal(round.order.begin(), round.order.end(), drawn.begin()));
+      round.order == drawn || (may_be_short && round.order.size() < drawn.size() &&
+                               std::equal(round.order.begin(), round.order.end(), drawn.begin()));
   if (has_drawn_order) return;
   std::vector<std::string> sorted_order = round.order;
   std::vector<std::string> sorted_live = live;
@@ -204,9 +202,10 @@ void check_start_times(const Manifest& manifest, const RoundRecord& round, Probl
       continue;
     }
     if (!previous.empty() && it->second < start_of.at(previous)) {
-      problems.push_back(fmt::format("round {}: {} began at {} s, before {} at {} s, against the "
-                                     "round's order",
-                                     round.index, arm, it->second, previous, start_of.at(previous)));
+      problems.push_back(
+          fmt::format("round {}: {} began at {} s, before {} at {} s, against the "
+                      "round's order",
+                      round.index, arm, it->second, previous, start_of.at(previous)));
     }
     previous = arm;
   }
@@ -233,14 +232,27 @@ bool is_free_text(std::string_view key) {
 }
 
 // Fields of an arm that every version of results.json has (DESIGN section 4).
-constexpr std::array<std::string_view, 21> kFixedArmFields = {
-    "name",           "toggle",           "level",
-    "is_baseline",    "reference",        "is_single_variable",
-    "contract",       "verdict",          "proof",
-    "effect_ratio",   "effect_low_ratio", "effect_high_ratio",
-    "p_value",        "p_adjusted",       "num_rounds",
-    "positions_per_s", "valid_tokens_per_s", "step_wall_ns",
-    "mfu_causal_ratio", "peak_allocated_bytes", "reason"};
+constexpr std::array<std::string_view, 21> kFixedArmFields = {"name",
+                                                              "toggle",
+                                                              "level",
+                                                              "is_baseline",
+                                                              "reference",
+                                                              "is_single_variable",
+                                                              "contract",
+                                                              "verdict",
+                                                              "proof",
+                                                              "effect_ratio",
+                                                              "effect_low_ratio",
+                                                              "effect_high_ratio",
+                                                              "p_value",
+                                                              "p_adjusted",
+                                                              "num_rounds",
+                                                              "positions_per_s",
+                                                              "valid_tokens_per_s",
+                                                              "step_wall_ns",
+                                                              "mfu_causal_ratio",
+                                                              "peak_allocated_bytes",
+                                                              "reason"};
 
 bool are_equal_numbers(const json& a, const json& b, double tolerance_ratio) {
   const auto x = a.get<double>();
@@ -253,7 +265,7 @@ void compare_values(const json& stored, const json& expected, const std::string&
   if (stored.is_object() && expected.is_object()) {
     for (const auto& [key, value] : stored.items()) {
       if (is_free_text(key)) continue;
-      const std::string child = path.empty() ? key : path + "." + key;
+      const std::string child = path.empty() ? key : fmt::format("{}.{}", path, key);
       const auto it = expected.find(key);
       if (it == expected.end()) {
         found.push_back(fmt::format("{}: stored {}, but nothing computes it", child, value.dump()));
@@ -268,7 +280,8 @@ void compare_values(const json& stored, const json& expected, const std::string&
       return;
     }
     for (std::size_t i = 0; i < stored.size(); ++i) {
-      compare_values(stored[i], expected[i], fmt::format("{}[{}]", path, i), tolerance_ratio, found);
+      compare_values(stored[i], expected[i], fmt::format("{}[{}]", path, i), tolerance_ratio,
+                     found);
     }
   } else if (stored.is_number() && expected.is_number()) {
     if (!are_equal_numbers(stored, expected, tolerance_ratio)) {
@@ -338,6 +351,7 @@ GitAnswer ask_git(const std::vector<std::string>& arguments) {
   std::vector<std::string> words = {"git"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
@@ -364,19 +378,19 @@ void check_git(const fs::path& folder, const Manifest& manifest, Problems& probl
   if (!is_published(folder)) return;
   if (ask_git({"-C", folder.string(), "rev-parse", "--is-inside-work-tree"}).exit_code != 0) return;
   if (manifest.is_dirty) {
-    problems.push_back(fmt::format("is_dirty is true: it was made from sources that git {} does not "
-                                   "hold",
-                                   manifest.git_sha));
+    problems.push_back(
+        fmt::format("is_dirty is true: it was made from sources that git {} does not "
+                    "hold",
+                    manifest.git_sha));
   }
   const bool is_sha = manifest.git_sha.size() == 40 &&
                       manifest.git_sha.find_first_not_of("0123456789abcdef") == std::string::npos;
-  const GitAnswer answer =
-      is_sha ? ask_git({"-C", folder.string(), "merge-base", "--is-ancestor", manifest.git_sha,
-                        "HEAD"})
-             : GitAnswer{.has_run = true, .exit_code = 1};
+  const GitAnswer answer = is_sha ? ask_git({"-C", folder.string(), "merge-base", "--is-ancestor",
+                                             manifest.git_sha, "HEAD"})
+                                  : GitAnswer{.has_run = true, .exit_code = 1};
   if (!answer.has_run || answer.exit_code == 0) return;
-  problems.push_back(
-      fmt::format("git_sha {} is no ancestor of HEAD (or this checkout is shallow)", manifest.git_sha));
+  problems.push_back(fmt::format("git_sha {} is no ancestor of HEAD (or this checkout is shallow)",
+                                 manifest.git_sha));
 }
 
 }  // namespace

@@ -238,7 +238,7 @@ def parse_arguments():
     if args.output.suffix != ".bin":
         fail(f"--output={args.output}: must end with .bin")
     if not 258 <= args.vocab_size < 2**31:
-        fail(f"--vocab-size={args.vocab_size}: takes 258 (all bytes, one pair, the document end) to "
+        fail(f"--vocab-size={args.vocab_size}: takes 258 (bytes, one pair, the document end) to "
              f"{2**31 - 1}")
     args.output.parent.mkdir(parents=True, exist_ok=True)
     return args

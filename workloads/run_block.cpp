@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -94,7 +95,7 @@ class BlockRun {
     if (config_.device == Device::kCuda) c10::cuda::CUDACachingAllocator::emptyCache();
     const std::unique_ptr<StepExecutor> executor = make_step_executor(config_, train_step);
     consumed_.reserve(static_cast<std::size_t>(num_data_steps()));
-    const std::unique_ptr<DataFeed> feed = make_data_feed(
+    std::unique_ptr<DataFeed> feed = make_data_feed(
         config_, [this](std::int64_t index) { return make_batch(index); }, num_data_steps());
 
     if (block_.kind == BlockKind::kPilot) {
@@ -103,6 +104,8 @@ class BlockRun {
       run_fixed(record, *feed, *executor);
     }
     phases.end("steps_ns");
+    feed.reset();  // Its thread adds to consumed_; of a pilot it is ahead of what ran.
+    consumed_.resize(static_cast<std::size_t>(num_steps_run_));
     record.memory = memory_of(config_, executor->hidden_bytes());
     if (config_.graph) record.compile_ns = executor->compile_ns();
     fill_log(record, train_step);
@@ -129,9 +132,6 @@ class BlockRun {
 
   void run_step(DataFeed& feed, StepExecutor& executor, StepArrays& arrays) {
     FedStep fed = feed.next();
-    for (const DeviceMicroBatch& micro : fed.step.micro_batches) {
-      row_lengths_.insert(micro.tokens_BT.size(1));
-    }
     arrays.num_positions.push_back(fed.num_positions);
     arrays.num_valid_tokens.push_back(fed.num_valid_tokens);
     arrays.num_loss_tokens.push_back(fed.num_loss_tokens);
@@ -255,10 +255,21 @@ class BlockRun {
         if (it != in_capture_events.end()) result[it->first] = it->second;
       }
     }
-    result["distinct_row_lengths"] = static_cast<std::int64_t>(row_lengths_.size());
+    result["distinct_row_lengths"] = num_distinct_row_lengths();
     result["expandable_segments"] = has_expandable_segments(config_) ? 1 : 0;
     result["nvtx_ranges"] = (num_ranges_opened() - num_ranges_before_) / num_steps_run_;
     return result;
+  }
+
+  // Over the whole region that a pilot may use: its few steps may all lie in one bucket.
+  std::int64_t num_distinct_row_lengths() const {
+    std::set<std::int64_t> lengths;
+    for (std::int64_t i = 0; i < block_.num_warmup_steps; ++i) {
+      for (const MicroBatch& micro : warmup_.step(i).micro_batches) {
+        lengths.insert(micro.row_length);
+      }
+    }
+    return std::ssize(lengths);
   }
 
   std::int64_t num_events(const StepExecutor& executor) const {
@@ -333,7 +344,6 @@ class BlockRun {
   // A process that runs several blocks (a test) counts on.
   Counters events_before_ = event_counts();
   std::int64_t num_ranges_before_ = num_ranges_opened();
-  std::set<std::int64_t> row_lengths_;
   std::int64_t num_steps_run_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "harness/error.h"
+#include "harness/files.h"
 #include "harness/process.h"
 
 namespace steplens {
@@ -105,6 +106,16 @@ fs::path default_data_path(std::string_view dataset, std::string_view tokenizer,
   const std::string suffix =
       tokenizer == "bpe" ? fmt::format("bpe{}", vocab_size) : std::string(tokenizer);
   return cache_folder() / "data" / fmt::format("{}-{}.bin", dataset, suffix);
+}
+
+fs::path resume_memory_path(const fs::path& bundle) {
+  try {
+    fs::path place = fs::weakly_canonical(fs::absolute(bundle));
+    if (!place.has_filename()) place = place.parent_path();  // "runs/a/" is "runs/a".
+    return cache_folder() / "runs" / (sha256_hex(place.string()).substr(0, 16) + ".json");
+  } catch (const ConfigError&) {
+    return {};
+  }
 }
 
 }  // namespace steplens

@@ -33,4 +33,8 @@ std::filesystem::path cache_folder();
 std::filesystem::path default_data_path(std::string_view dataset, std::string_view tokenizer,
                                         std::int64_t vocab_size);
 
+/// Where a run into `bundle` keeps what only this machine needs to resume it: in the cache folder.
+/// Empty if there is no cache folder.
+std::filesystem::path resume_memory_path(const std::filesystem::path& bundle);
+
 }  // namespace steplens

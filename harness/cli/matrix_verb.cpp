@@ -117,6 +117,7 @@ class MatrixVerb {
     if (flags_.is_dry_run) return print_plan(plan);
     options.worker_command = {worker_or_throw().string()};
     options.bundle = bundle.empty() ? fs::path(default_bundle_name(plan.baseline)) : bundle;
+    options.memory_path = resume_memory_path(options.bundle);
     return run_plan_here(plan, options);
   }
 

@@ -14,12 +14,13 @@ std::vector<Part> aa_parts(const ReportInput& input) {
     text += fmt::format(" {} of the {} planned comparisons have no p value.", num_missing,
                         input.bundle.manifest.num_aa);
   }
-  return {Paragraph{text},
-          Paragraph{"All arms run the same configuration; each is compared with its neighbour of the "
-                    "same round. A correct tool shows p <= 0.05 in about 1 of 20 comparisons and "
-                    "passes this test in 97 to 98 % of runs. 20 comparisons catch a true error rate "
-                    "of 10 % in only 13 % of runs, 200 in 79 %. A failed run is published as it is, "
-                    "and repeated only with at least twice as many comparisons."}};
+  return {
+      Paragraph{text},
+      Paragraph{"All arms run the same configuration; each is compared with its neighbour of the "
+                "same round. A correct tool shows p <= 0.05 in about 1 of 20 comparisons and "
+                "passes this test in 97 to 98 % of runs. 20 comparisons catch a true error rate "
+                "of 10 % in only 13 % of runs, 200 in 79 %. A failed run is published as it is, "
+                "and repeated only with at least twice as many comparisons."}};
 }
 
 }  // namespace steplens

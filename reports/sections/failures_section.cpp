@@ -28,9 +28,9 @@ std::string last_lines(const BlockRecord& block) {
 std::vector<Part> failures_parts(const ReportInput& input) {
   std::vector<Part> parts;
   for (const BlockFailure& failure : input.results.failures) {
-    parts.emplace_back(Paragraph{fmt::format("{} (block {}): {}{}", failure.arm, failure.folder,
-                                             failure.status,
-                                             failure.reason.empty() ? "" : ": " + failure.reason)});
+    parts.emplace_back(
+        Paragraph{fmt::format("{} (block {}): {}{}", failure.arm, failure.folder, failure.status,
+                              failure.reason.empty() ? "" : ": " + failure.reason)});
     for (std::size_t i = 0; i < input.bundle.blocks.size(); ++i) {
       if (input.bundle.manifest.blocks[i].folder != failure.folder) continue;
       const std::string lines = last_lines(input.bundle.blocks[i]);

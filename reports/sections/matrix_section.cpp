@@ -9,7 +9,8 @@ namespace {
 std::string how_to_read(const Results& results) {
   return fmt::format(
       "Rates and effects are of valid tokens (no padding); step is wall time. The effect is the "
-      "candidate's rate / its reference's in the same round, over {} complete rounds, with a {:.0f} "
+      "candidate's rate / its reference's in the same round, over {} complete rounds, with a "
+      "{:.0f} "
       "% interval per comparison: the intervals are not simultaneous. {}A verdict FASTER or SLOWER "
       "needs an adjusted p <= {}; EQUIVALENT means that the whole interval lies within {:.3g} %; "
       "INCONCLUSIVE means that this run cannot tell, not that there is no difference.",

@@ -16,7 +16,7 @@ using nlohmann::json;
 void append_values(const json& object, const std::string& prefix, Table& table) {
   if (!object.is_object()) return;
   for (const auto& [key, value] : object.items()) {
-    const std::string path = prefix.empty() ? key : prefix + "." + key;
+    const std::string path = prefix.empty() ? key : fmt::format("{}.{}", prefix, key);
     if (value.is_object()) {
       append_values(value, path, table);
     } else if (!value.is_array() && !value.is_null()) {
@@ -29,10 +29,13 @@ void append_values(const json& object, const std::string& prefix, Table& table) 
 
 std::string rule_text(const Manifest& manifest, const Results& results) {
   return fmt::format(
-      "A block is a fresh process: {} warm-up steps thrown away, {} measured. A round runs every arm "
+      "A block is a fresh process: {} warm-up steps thrown away, {} measured. A round runs every "
+      "arm "
       "once, in an order drawn anew from seed {}. {} rounds were planned, {} are complete, {} were "
-      "dropped; {}. One number a block enters the test, never its steps. p values: exact sign flips "
-      "of whole rounds (sampled beyond 20 rounds), adjusted by step-down max-T; intervals: t on the "
+      "dropped; {}. One number a block enters the test, never its steps. p values: exact sign "
+      "flips "
+      "of whole rounds (sampled beyond 20 rounds), adjusted by step-down max-T; intervals: t on "
+      "the "
       "log-ratios{}.",
       manifest.num_warmup_steps, manifest.num_measured_steps, manifest.seed,
       manifest.num_rounds_planned, results.num_rounds_complete, results.num_rounds_dropped,

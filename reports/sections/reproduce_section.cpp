@@ -72,6 +72,7 @@ class Choices {
 
   std::string text() const {
     std::vector<std::string> parts;
+    parts.reserve(choices_.size());
     for (const Choice& choice : choices_) {
       parts.push_back(fmt::format("{}={}", choice.toggle, fmt::join(choice.levels, "|")));
     }
@@ -120,9 +121,9 @@ std::vector<std::string> choices_of(const Manifest& manifest) {
 }
 
 std::string matrix_command(const Manifest& manifest) {
-  std::vector<std::string> words = {
-      "steplens matrix", fmt::format("--device {}", name_of(manifest.baseline.device)),
-      "--model " + quoted(manifest.baseline.model)};
+  std::vector<std::string> words = {"steplens matrix",
+                                    fmt::format("--device {}", name_of(manifest.baseline.device)),
+                                    "--model " + quoted(manifest.baseline.model)};
   for (std::string& word : settings_of(manifest.baseline)) words.push_back(std::move(word));
   for (std::string& word : choices_of(manifest)) words.push_back(std::move(word));
   words.push_back(fmt::format("--rounds {}", manifest.num_rounds_planned));

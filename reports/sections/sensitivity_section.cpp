@@ -32,10 +32,11 @@ std::vector<Part> sensitivity_parts(const ReportInput& input) {
   }
   if (table.rows.empty()) return {};
   drop_absent_columns(table);
-  return {std::move(table),
-          Paragraph{"Noise of a block: standard deviation of the logarithm of one block's rate, slow "
-                    "drift taken out. An effect smaller than the last column may be there and stay "
-                    "unseen; it is given from 8 rounds on, for all comparisons together."}};
+  return {
+      std::move(table),
+      Paragraph{"Noise of a block: standard deviation of the logarithm of one block's rate, slow "
+                "drift taken out. An effect smaller than the last column may be there and stay "
+                "unseen; it is given from 8 rounds on, for all comparisons together."}};
 }
 
 }  // namespace steplens

@@ -41,12 +41,13 @@ std::vector<Part> steps_parts(const ReportInput& input) {
   }
   if (table.rows.empty()) return {};
   drop_absent_columns(table);
-  return {std::move(table),
-          Paragraph{"Percentiles pool the steps of all blocks: they describe, and enter no test. "
-                    "Positions count padding, loss tokens only what is predicted. Data wait is the "
-                    "share of the step in which the host waits for the next batch; it is inside the "
-                    "clock. Compile, capture and autotune time is not. Outliers are counted (mild + "
-                    "severe: beyond 1.5 and 3 interquartile ranges) and never dropped."}};
+  return {
+      std::move(table),
+      Paragraph{"Percentiles pool the steps of all blocks: they describe, and enter no test. "
+                "Positions count padding, loss tokens only what is predicted. Data wait is the "
+                "share of the step in which the host waits for the next batch; it is inside the "
+                "clock. Compile, capture and autotune time is not. Outliers are counted (mild + "
+                "severe: beyond 1.5 and 3 interquartile ranges) and never dropped."}};
 }
 
 }  // namespace steplens

@@ -28,7 +28,10 @@ std::vector<Part> utilization_parts(const ReportInput& input) {
     sources.insert(arm->peak_source);
     table.rows.push_back({arm->name, format_percent(*arm->mfu_causal_ratio),
                           format_or_absent(arm->mfu_full_ratio, format_percent),
-                          format_significant(*arm->peak_flops_per_s * 1e-12),
+                          format_or_absent(arm->peak_flops_per_s,
+                                           [](double flops_per_s) {
+                                             return format_significant(flops_per_s * 1e-12);
+                                           }),
                           format_count(arm->num_matmul_parameters)});
   }
   std::vector<Part> parts;

@@ -28,8 +28,8 @@ def read_block_config():
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: {error}") from error
     if not 1 <= block.get("schema_version", 0) <= SCHEMA_VERSION:
-        raise UsageError(f"{path}: schema_version={block.get('schema_version')}: this program reads "
-                         f"{SCHEMA_VERSION}")
+        raise UsageError(f"{path}: schema_version={block.get('schema_version')}: this program "
+                         f"reads {SCHEMA_VERSION}")
     return block
 
 
@@ -106,7 +106,7 @@ def without_non_finite(value):
 
 
 def write_record(block, record):
-    """Writes block.json under a temporary name, syncs and renames: it appears whole or not at all."""
+    """Writes block.json under a temporary name, syncs, renames: it appears whole or not at all."""
     folder = pathlib.Path(block["output_folder"])
     rank = record["rank"]
     name = "block.json" if rank == 0 else f"block.rank{rank}.json"

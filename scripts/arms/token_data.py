@@ -112,7 +112,7 @@ def effective_global_batch(config):
 
 
 def span_offsets(num_tokens, config, first_step, num_steps):
-    """First token of each span of optimizer steps [first_step, first_step + num_steps), in order."""
+    """First token of each span that the steps [first_step, first_step + num_steps) visit."""
     length = config["sequence_length"]
     num_spans = (num_tokens - 1) // length
     rows = effective_global_batch(config)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """PyTorch eager arm: the training step of steplens-worker, written in Python.
 
-One block of the block protocol (block_protocol.py): same tokens, same initial weights, same clip, same
-learning rates as the C++ step, on a CPU or one GPU. `steplens matrix --arms torch-eager` starts it; by
-hand: STEPLENS_BLOCK_CONFIG=block_config.json python3 torch_step.py
+One block of the block protocol (block_protocol.py): same tokens, initial weights, clip and learning
+rates as the C++ step, on a CPU or one GPU. `steplens matrix --arms torch-eager` starts it; by hand:
+  STEPLENS_BLOCK_CONFIG=block_config.json python3 torch_step.py
 
 Exit codes: 0 a block.json was written, whatever its status; 2 the config or the data is wrong.
 """
@@ -27,7 +27,7 @@ import block_protocol
 import token_data
 
 try:
-    import sympy  # noqa: F401  torch.optim needs it, and would only say so in the middle of a block.
+    import sympy  # noqa: F401  torch.optim needs it, and would say so only inside a block.
     import torch
     import torch.nn.functional as F
     from torch.nn.attention import SDPBackend, sdpa_kernel

@@ -3,6 +3,7 @@
 #include "tests/catalog/token_fixture.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
 #include "harness/files.h"
 
 namespace steplens {

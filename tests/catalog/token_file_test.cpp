@@ -86,6 +86,7 @@ TEST_F(TokenFileTest, GivesDocumentEndsToManyThreads) {
   std::array<std::size_t, 4> sizes{};
   {
     std::vector<std::jthread> threads;
+    threads.reserve(sizes.size());
     for (std::size_t& size : sizes) {
       threads.emplace_back([&] { size = file.document_ends().size(); });
     }

@@ -145,7 +145,8 @@ class CliWorld {
 
   /// The arm's row of results.json.
   nlohmann::json result_of(std::string_view arm) const {
-    for (const nlohmann::json& row : read_json(bundle() / "results.json").at("arms")) {
+    const nlohmann::json results = read_json(bundle() / "results.json");
+    for (const nlohmann::json& row : results.at("arms")) {
       if (row.at("name") == arm) return row;
     }
     throw std::runtime_error("no such arm in results.json");

@@ -109,7 +109,7 @@ void expect_whole(CliWorld& world) {
   for (const auto& [slot, count] : num_used) EXPECT_EQ(count, 1) << slot.first;
   expect_sound(world);
   EXPECT_EQ(num_in_flight(world), 0);
-  EXPECT_FALSE(fs::exists(world.bundle() / ".local.json"));
+  EXPECT_FALSE(fs::exists(world.bundle() / ".session.json"));
   const CliResult verified = world.run({"verify", world.bundle().string()});
   EXPECT_EQ(verified.exit_code, 0) << verified.out;
 }

@@ -223,7 +223,8 @@ TEST(Matrix, PrintsAPlanAndWritesNothing) {
                                    {{"STEPLENS_WORKER", "/nowhere"}});
   ASSERT_EQ(json.exit_code, 0) << json.err;
   bool has_reason = false;
-  for (const nlohmann::json& arm : nlohmann::json::parse(json.out)["arms"]) {
+  const nlohmann::json plan = nlohmann::json::parse(json.out);
+  for (const nlohmann::json& arm : plan["arms"]) {
     has_reason = has_reason || (arm["name"] == "graph=on" && arm["not_applicable_reason"] != "");
   }
   EXPECT_TRUE(has_reason);

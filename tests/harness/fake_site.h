@@ -56,7 +56,11 @@ struct FakeBlock {
 class FakeWorld {
  public:
   FakeWorld() {
-    std::string name = (std::filesystem::temp_directory_path() / "steplens-test-XXXXXX").string();
+    // In memory where possible: every block is synced to the disk several times.
+    const std::filesystem::path root = std::filesystem::is_directory("/dev/shm")
+                                           ? std::filesystem::path("/dev/shm")
+                                           : std::filesystem::temp_directory_path();
+    std::string name = (root / "steplens-test-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
     folder_ = name;
     write_file_atomically(data_path(), "tokens");
@@ -101,7 +105,8 @@ class FakeWorld {
     return {.bundle = bundle(),
             .is_resume = is_resume,
             .worker_command = {"/bin/true"},
-            .data_path = data_path()};
+            .data_path = data_path(),
+            .memory_path = folder_ / "memory.json"};
   }
 
   RunOutcome run_here(const Plan& plan, const RunOptions& run_options) {

@@ -65,7 +65,9 @@ TEST(GpuBlockSampler, SamplesOnItsThreadBetweenStartAndStop) {
   EXPECT_GT(json.at("sampling_ns").get<std::int64_t>(), 0);
   EXPECT_DOUBLE_EQ(json.at("sampling_cost_ratio").get<double>(),
                    json.at("sampling_ns").get<double>() / json.at("duration_ns").get<double>());
-  EXPECT_TRUE(json.at("absent_reasons").empty()) << json.at("absent_reasons");
+  nlohmann::json absent = json.at("absent_reasons");
+  absent.erase("steal_ratio");  // The real host's clock may not have ticked.
+  EXPECT_TRUE(absent.empty()) << absent;
 }
 
 TEST(GpuBlockSampler, ReadsEnergyTwiceHoweverManySamples) {

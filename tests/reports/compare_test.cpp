@@ -1,10 +1,9 @@
 #include "reports/compare.h"
 
+#include "tests/reports/bundle_builder.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-
-#include "tests/reports/bundle_builder.h"
 
 namespace steplens {
 namespace {
@@ -33,8 +32,8 @@ const ArmComparison& arm_of(const BundleComparison& comparison, std::string_view
 // SciPy 1.17: ttest_ind(equal_var=False).confidence_interval(0.95) of the log rates.
 TEST(CompareBundles, GivesWelchsIntervalOfTheRates) {
   const EightRounds steps;
-  const BundleComparison comparison = compare_bundles(
-      two_arms(steps.same, steps.base).bundle(), two_arms(steps.same, steps.fast).bundle());
+  const BundleComparison comparison = compare_bundles(two_arms(steps.same, steps.base).bundle(),
+                                                      two_arms(steps.same, steps.fast).bundle());
   const ArmComparison& arm = arm_of(comparison, "optimizer=fused");
   EXPECT_NEAR(*arm.rate_ratio, 1.0308446545699894, 1e-12);
   EXPECT_NEAR(*arm.rate_low_ratio, 1.0287009252330515, 1e-9);
@@ -51,8 +50,7 @@ TEST(CompareBundles, FindsARateThatFellBeyondTheThreshold) {
   EXPECT_TRUE(comparison.has_regression);
   EXPECT_TRUE(arm_of(comparison, "baseline").is_regression) << "the baseline counts too";
   // 1 / 1.0308446 [1 / 1.0329929, 1 / 1.0287009].
-  EXPECT_EQ(arm_of(comparison, "optimizer=fused").reason,
-            "rate changed by -3.0 % [-3.2, -2.8]");
+  EXPECT_EQ(arm_of(comparison, "optimizer=fused").reason, "rate changed by -3.0 % [-3.2, -2.8]");
   EXPECT_DOUBLE_EQ(*arm_of(comparison, "optimizer=fused").effect_ratio_ratio, 1);
   EXPECT_FALSE(compare_bundles(before, after, {.threshold_ratio = 0.03}).has_regression);
 }

@@ -3,10 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/reports/bundle_builder.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "tests/reports/bundle_builder.h"
 
 namespace steplens {
 namespace {
@@ -81,9 +80,10 @@ TEST(CheckVariables, ComparesSettingsOfTheEnvironment) {
   const VariableCheck variables = check(builder).variables;
   EXPECT_FALSE(variables.is_single_variable);
   EXPECT_THAT(variables.differing_keys, ElementsAre("optimizer", "environment.torch_version"));
-  EXPECT_THAT(variables.failures,
-              ElementsAre("optimizer=fused, round 0: environment torch_version is \"2.12.0\" against "
-                          "\"2.11.0\" of baseline"));
+  EXPECT_THAT(
+      variables.failures,
+      ElementsAre("optimizer=fused, round 0: environment torch_version is \"2.12.0\" against "
+                  "\"2.11.0\" of baseline"));
 }
 
 TEST(CheckVariables, IgnoresReadingsAndWhatOnlyOneSideStates) {
@@ -190,8 +190,7 @@ TEST(CheckWork, TakesAnExternalProgramsMissingHashOnTrustAndSaysSo) {
   builder.block("optimizer=fused", 0).weights_hash = "";
   const WorkCheck work = check(builder).work;
   EXPECT_THAT(work.failures, IsEmpty());
-  EXPECT_THAT(work.not_checked,
-              ElementsAre("optimizer=fused: its program states no weights_hash"));
+  EXPECT_THAT(work.not_checked, ElementsAre("optimizer=fused: its program states no weights_hash"));
 }
 
 TEST(CheckWork, RefusesAMissingHashOfOurOwnProgram) {
@@ -239,7 +238,8 @@ MathsCheck check_planted(const PlantedDeviation& planted, double ratio) {
 TEST(CheckMaths, AcceptsATrajectoryJustInsideTheTolerance) {
   for (const PlantedDeviation& planted : kPlantedDeviations) {
     for (const double sign : {1.0, -1.0}) {
-      EXPECT_THAT(check_planted(planted, sign * 0.999 * planted.tolerance_ratio).failures, IsEmpty())
+      EXPECT_THAT(check_planted(planted, sign * 0.999 * planted.tolerance_ratio).failures,
+                  IsEmpty())
           << planted.name << " in " << planted.precision;
     }
   }
@@ -260,10 +260,11 @@ TEST(CheckMaths, NamesTheStepThatDeviatesMost) {
   // Losses are 5 and 4.9 in the warm-up, 5, 4.9, 4.8, 4.7 in the measured steps.
   builder.block("optimizer=fused", 0).steps.loss[3] = 4.7 * 1.06;
   const MathsCheck maths = check(builder).maths;
-  EXPECT_THAT(maths.failures,
-              ElementsAre("optimizer=fused, round 0: loss leaves that of baseline: mean |ratio - 1| "
-                          "over the first 6 steps is 1.0e-02, allowed 1.0e-05 (most at step 5: 4.982 "
-                          "against 4.7)"));
+  EXPECT_THAT(
+      maths.failures,
+      ElementsAre("optimizer=fused, round 0: loss leaves that of baseline: mean |ratio - 1| "
+                  "over the first 6 steps is 1.0e-02, allowed 1.0e-05 (most at step 5: 4.982 "
+                  "against 4.7)"));
   EXPECT_NEAR(*maths.loss_deviation_ratio, 0.01, 1e-12);
   EXPECT_NEAR(*maths.grad_norm_deviation_ratio, 0, 1e-12);
 }

@@ -2,10 +2,9 @@
 
 #include <sstream>
 
+#include "tests/reports/bundle_builder.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "tests/reports/bundle_builder.h"
 
 namespace steplens {
 namespace {
@@ -25,13 +24,11 @@ Results full_matrix() {
   builder.add_arm("optimizer", "fused");
   builder.add_arm("checkpoint", "full");
   const EightRounds steps;
-  builder.add_rounds({{"baseline", steps.base},
-                      {"optimizer=fused", steps.fast},
-                      {"checkpoint=full", steps.same}});
+  builder.add_rounds(
+      {{"baseline", steps.base}, {"optimizer=fused", steps.fast}, {"checkpoint=full", steps.same}});
   manifest.failed_arms["attention=math"] = "CUDA out of memory, twice";
-  for (const auto& [arm, mebibytes] :
-       std::map<std::string, double>{{"baseline", 34816}, {"optimizer=fused", 34816},
-                                     {"checkpoint=full", 512}}) {
+  for (const auto& [arm, mebibytes] : std::map<std::string, double>{
+           {"baseline", 34816}, {"optimizer=fused", 34816}, {"checkpoint=full", 512}}) {
     builder.edit_blocks(arm, [&](BlockRecord& block) {
       block.memory["peak_allocated_bytes"] = mebibytes * 1024 * 1024;
     });
@@ -47,17 +44,23 @@ TEST(MatrixText, IsTheGoldenTable) {
       "\n"
       "arm               tokens/s      step  effect [95 %]          adj. p  verdict         peak "
       "memory       MFU\n"
-      "----------------------------------------------------------------------------------------------"
-      "----------\n"
-      "baseline           999,100  1.001 ms  -                           -  -                  34.0 "
+      "--------------------------------------------------------------------------------------------"
+      "--"
+      "------------\n"
+      "baseline           999,100  1.001 ms  -                           -  -                  "
+      "34.0 "
       "GiB  0.0695 %\n"
-      "optimizer=fused  1,030,000  971.0 us  +3.08 % [3.02, 3.14]    0.008  FASTER             34.0 "
+      "optimizer=fused  1,030,000  971.0 us  +3.08 % [3.02, 3.14]    0.008  FASTER             "
+      "34.0 "
       "GiB  0.0716 %\n"
-      "checkpoint=full    998,900  1.001 ms  -0.01 % [-0.13, 0.10]   0.828  EQUIVALENT          512 "
+      "checkpoint=full    998,900  1.001 ms  -0.01 % [-0.13, 0.10]   0.828  EQUIVALENT          "
+      "512 "
       "MiB  0.0695 %\n"
-      "attention=math           -         -  -                           -  FAILED                   "
+      "attention=math           -         -  -                           -  FAILED                 "
+      "   "
       "-         -\n"
-      "graph=on                 -         -  -                           -  not applicable           "
+      "graph=on                 -         -  -                           -  not applicable         "
+      "   "
       "-         -\n"
       "\n"
       "attention=math: FAILED: CUDA out of memory, twice\n"
@@ -66,8 +69,9 @@ TEST(MatrixText, IsTheGoldenTable) {
 
 TEST(MatrixText, StaysWithinItsWidth) {
   Results results = full_matrix();
-  results.arms[1].reason += " and the rest of a very long explanation that no terminal shows whole, "
-                            "because it goes on and on, as those of compilers do";
+  results.arms[1].reason +=
+      " and the rest of a very long explanation that no terminal shows whole, "
+      "because it goes on and on, as those of compilers do";
   results.arms[3].name = "sync_every_micro_step=on+accumulation=16+precision=tf32";
   std::istringstream lines(matrix_text(results, 120));
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120U) << line;
@@ -90,8 +94,9 @@ TEST(Headline, NamesTheFastestArmThatIsProvenFaster) {
 TEST(Headline, NeverSaysThatThereIsNoDifference) {
   Results results = full_matrix();
   results.arms[3].verdict = Verdict::kInconclusive;
-  EXPECT_EQ(headline(results), "Nothing is proven to be faster than the baseline: 1 equivalent, 1 "
-                               "inconclusive, 1 failed");
+  EXPECT_EQ(headline(results),
+            "Nothing is proven to be faster than the baseline: 1 equivalent, 1 "
+            "inconclusive, 1 failed");
 }
 
 TEST(Headline, SaysThatNothingIsMeasured) {
@@ -109,8 +114,9 @@ TEST(Headline, GivesTheOutcomeOfAnAa) {
                 .num_allowed = 3,
                 .median_half_width_ratio = 0.00081,
                 .is_accepted = true};
-  EXPECT_EQ(headline(results), "A/A passed: 1 of 20 comparisons of the baseline with itself at p <= "
-                               "0.05, at most 3 allowed; median half-width 0.0810 %");
+  EXPECT_EQ(headline(results),
+            "A/A passed: 1 of 20 comparisons of the baseline with itself at p <= "
+            "0.05, at most 3 allowed; median half-width 0.0810 %");
   results.aa->num_rejected = 4;
   results.aa->is_accepted = false;
   EXPECT_THAT(headline(results), StartsWith("A/A FAILED: 4 of 20"));

@@ -1,10 +1,10 @@
 #include "reports/proof.h"
 
+#include "tests/reports/bundle_builder.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "harness/error.h"
-#include "tests/reports/bundle_builder.h"
 
 namespace steplens {
 namespace {
@@ -43,14 +43,14 @@ TEST(Prove, SaysWhichClaimFailedWithItsCounts) {
 
 TEST(Prove, ComparesACountWithTheLevel) {
   const std::vector<ProofClaim> claims = {{"forward_passes", Claim::kEqualsLevel}};
-  EXPECT_EQ(prove_claims(claims, {{"forward_passes", 4}}, {{"forward_passes", 1}}, "accumulation",
-                         "4")
-                .proof,
-            Proof::kProven);
-  EXPECT_EQ(prove_claims(claims, {{"forward_passes", 1}}, {{"forward_passes", 1}}, "accumulation",
-                         "4")
-                .proof,
-            Proof::kNoEffect);
+  EXPECT_EQ(
+      prove_claims(claims, {{"forward_passes", 4}}, {{"forward_passes", 1}}, "accumulation", "4")
+          .proof,
+      Proof::kProven);
+  EXPECT_EQ(
+      prove_claims(claims, {{"forward_passes", 1}}, {{"forward_passes", 1}}, "accumulation", "4")
+          .proof,
+      Proof::kNoEffect);
 }
 
 TEST(Prove, ComparesCountsWithTheReferencesPilotStrictly) {

@@ -1,15 +1,14 @@
-#include "reports/effect_plot.h"
-#include "reports/markdown.h"
-#include "reports/section.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <set>
 
+#include "tests/reports/bundle_builder.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/reports/bundle_builder.h"
+#include "reports/effect_plot.h"
+#include "reports/markdown.h"
+#include "reports/section.h"
 
 namespace steplens {
 namespace {
@@ -46,15 +45,16 @@ TEST(AllSections, ListsEveryFileInSectionsFolder) {
 }
 
 TEST(Report, BeginsWithTheAnswerAndTheBaseline) {
-  EXPECT_THAT(report_of(eight_rounds().bundle()),
-              StartsWith("# nano on the CPU: throughput matrix\n"
-                         "\n"
-                         "**Fastest: optimizer=fused, +3.08 % [3.02, 3.14] over the baseline.**\n"
-                         "\n"
-                         "Baseline: device=cpu, model=nano, precision=fp32, attention=flash, "
-                         "optimizer=foreach, accumulation=1, graph=off, checkpoint=off, "
-                         "data=prefetch, batching=packed, allocator=default: 999,100 tokens/s, 1.001 "
-                         "ms a step.\n"));
+  EXPECT_THAT(
+      report_of(eight_rounds().bundle()),
+      StartsWith("# nano on the CPU: throughput matrix\n"
+                 "\n"
+                 "**Fastest: optimizer=fused, +3.08 % [3.02, 3.14] over the baseline.**\n"
+                 "\n"
+                 "Baseline: device=cpu, model=nano, precision=fp32, attention=flash, "
+                 "optimizer=foreach, accumulation=1, graph=off, checkpoint=off, "
+                 "data=prefetch, batching=packed, allocator=default: 999,100 tokens/s, 1.001 "
+                 "ms a step.\n"));
 }
 
 TEST(Report, HoldsTheMatrixAndSaysWhatTheIntervalsMean) {
@@ -87,9 +87,9 @@ TEST(Report, ShowsCountsOfTheProof) {
   builder.manifest().arms[1].proof_claims = {{"aten::_fused_adamw_", Claim::kPresent}};
   builder.add_pilot("baseline", {{"aten::_foreach_lerp_", 2}});
   builder.add_pilot("optimizer=fused", {{"aten::_fused_adamw_", 1}});
-  const std::string proof =
-      section_of(report_of(builder.bundle()), "Did each switch take effect?");
-  EXPECT_THAT(proof, HasSubstr("| optimizer=fused | aten::_fused_adamw_ present | 1.000 | 0 | yes |"));
+  const std::string proof = section_of(report_of(builder.bundle()), "Did each switch take effect?");
+  EXPECT_THAT(proof,
+              HasSubstr("| optimizer=fused | aten::_fused_adamw_ present | 1.000 | 0 | yes |"));
   EXPECT_THAT(proof, HasSubstr("checkpoint=full is not checked: "));
 }
 
@@ -100,8 +100,9 @@ TEST(Report, ShowsWhatTheGuardsFound) {
   // Four of six steps deviate by 3e-3.
   EXPECT_THAT(guards, HasSubstr("| optimizer=fused | optimizer | same_maths | 2.0e-03 of 1.0e-05 | "
                                 "0.0e+00 of 1.0e-04 | FAIL |"));
-  EXPECT_THAT(guards, HasSubstr("| checkpoint=full | checkpoint | same_maths | 0.0e+00 of 1.0e-05 | "
-                                "0.0e+00 of 1.0e-04 | pass |"));
+  EXPECT_THAT(guards,
+              HasSubstr("| checkpoint=full | checkpoint | same_maths | 0.0e+00 of 1.0e-05 | "
+                        "0.0e+00 of 1.0e-04 | pass |"));
   EXPECT_THAT(guards, HasSubstr("- optimizer=fused, round 5: loss leaves that of baseline"));
 }
 
@@ -117,9 +118,8 @@ TEST(Report, ShowsTheLastLinesOfWhatFailed) {
 
 TEST(Report, SaysWhatCouldHaveBeenSeen) {
   // 1.0009138988 by SciPy: 0.0914 %.
-  EXPECT_THAT(
-      section_of(report_of(eight_rounds().bundle()), "What this run could have seen"),
-      HasSubstr("| optimizer=fused | 8 | 0.237 % | 0.0596 % | 0.008 | 0.0914 % |"));
+  EXPECT_THAT(section_of(report_of(eight_rounds().bundle()), "What this run could have seen"),
+              HasSubstr("| optimizer=fused | 8 | 0.237 % | 0.0596 % | 0.008 | 0.0914 % |"));
 }
 
 TEST(Report, TellsHowItWasMeasured) {
@@ -191,8 +191,10 @@ TEST(EffectsSvg, DrawsARowForEveryInterval) {
   EXPECT_THAT(svg, StartsWith("<svg xmlns="));
   EXPECT_THAT(svg, HasSubstr(">optimizer=fused</text>"));
   EXPECT_THAT(svg, HasSubstr(">+3.08 % [3.02, 3.14]</text>"));
-  // Faster: a filled blue circle. Equivalent: a green square.
-  EXPECT_THAT(svg, HasSubstr("<circle cx=\"495.4\" cy=\"43.0\" r=\"5\" fill=\"#0072B2\""));
+  // Faster: a filled blue circle. Names of 15 letters leave 16 + 15 x 7.3 = 125.5 on the left; the
+  // axis runs over 420 from -0.1256 to 3.1441 and 4 % of that on both sides; the effect is 3.0845.
+  EXPECT_THAT(svg, HasSubstr("<circle cx=\"522.9\" cy=\"43.0\" r=\"5\" fill=\"#0072B2\""));
+  // Equivalent: a green square.
   EXPECT_THAT(svg, HasSubstr("width=\"9\" height=\"9\" fill=\"#009E73\""));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/reports/bundle_builder.h"
 #include <CLI/CLI.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +12,6 @@
 
 #include "harness/error.h"
 #include "reports/markdown.h"
-#include "tests/reports/bundle_builder.h"
 
 namespace steplens {
 namespace {
@@ -113,9 +113,9 @@ TEST_F(Verbs, CompareGivesOneForARegression) {
   const Output output = run({"compare", bundle().string(), slower_bundle().string()});
   EXPECT_EQ(output.exit_code, 1);
   EXPECT_THAT(output.out, HasSubstr("optimizer=fused: verdict FASTER became SLOWER"));
-  EXPECT_EQ(run({"compare", "--threshold", "0.5", slower_bundle().string(), bundle().string()})
-                .exit_code,
-            0);
+  EXPECT_EQ(
+      run({"compare", "--threshold", "0.5", slower_bundle().string(), bundle().string()}).exit_code,
+      0);
 }
 
 TEST_F(Verbs, ThrowForAFolderThatIsNoBundle) {

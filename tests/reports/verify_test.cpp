@@ -4,12 +4,12 @@
 #include <cstdlib>
 #include <utility>
 
+#include "tests/reports/bundle_builder.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "harness/error.h"
-#include "tests/reports/bundle_builder.h"
 
 namespace steplens {
 namespace {
@@ -169,8 +169,9 @@ TEST_F(Verify, AcceptsARowThatOwnsUpToManyVariables) {
 TEST_F(Verify, FindsUnequalTokens) {
   builder_.block("optimizer=fused", 6).steps.num_valid_tokens[3] = 1001;
   write();
-  EXPECT_THAT(problems(), Contains("optimizer=fused, round 6: num_valid_tokens is 4001 against 4000 "
-                                   "of baseline"));
+  EXPECT_THAT(problems(),
+              Contains("optimizer=fused, round 6: num_valid_tokens is 4001 against 4000 "
+                       "of baseline"));
 }
 
 TEST_F(Verify, FindsAnotherOrderThanTheSeedDraws) {
@@ -220,8 +221,8 @@ TEST_F(Verify, KnowsThatAFailedArmLeavesLaterRounds) {
 TEST_F(Verify, FindsABlockThatIsListedTwice) {
   builder_.manifest().blocks[5].folder = builder_.manifest().blocks[4].folder;
   write();
-  EXPECT_THAT(problems(), Contains("block " + builder_.manifest().blocks[4].folder +
-                                   " is listed twice"));
+  EXPECT_THAT(problems(),
+              Contains("block " + builder_.manifest().blocks[4].folder + " is listed twice"));
 }
 
 TEST_F(Verify, FindsACopiedBlock) {
@@ -229,21 +230,21 @@ TEST_F(Verify, FindsACopiedBlock) {
   const std::string from = folder_of("optimizer=fused", 1);
   const std::string to = folder_of("optimizer=fused", 2);
   const std::string sha256 = sha256_file_hex(path_of("blocks/" + from + "/block.json"));
-  fs::copy_file(path_of("blocks/" + from + "/block.json"),
-                path_of("blocks/" + to + "/block.json"), fs::copy_options::overwrite_existing);
+  fs::copy_file(path_of("blocks/" + from + "/block.json"), path_of("blocks/" + to + "/block.json"),
+                fs::copy_options::overwrite_existing);
   edit_json("manifest.json", [&](json& manifest) {
     for (json& entry : manifest["blocks"]) {
       if (entry["folder"] == to) entry["sha256"] = sha256;
     }
   });
-  EXPECT_THAT(problems(), Contains("blocks " + from + " and " + to + " are the same, byte by byte"));
+  EXPECT_THAT(problems(),
+              Contains("blocks " + from + " and " + to + " are the same, byte by byte"));
 }
 
 TEST_F(Verify, FindsAHiddenBlock) {
   write();
   fs::create_directories(path_of("blocks/0099-optimizer-fused"));
-  EXPECT_THAT(problems(),
-              ElementsAre("blocks/0099-optimizer-fused is not listed in the manifest"));
+  EXPECT_THAT(problems(), ElementsAre("blocks/0099-optimizer-fused is not listed in the manifest"));
 }
 
 TEST_F(Verify, IgnoresTheBlockThatAKilledRunWasWriting) {
@@ -253,8 +254,7 @@ TEST_F(Verify, IgnoresTheBlockThatAKilledRunWasWriting) {
 }
 
 TEST_F(Verify, FindsTwoBlocksOfOneArmInOneRound) {
-  BlockRecord& again =
-      builder_.add_block("optimizer=fused", BlockKind::kThroughput, 3, 960'000);
+  BlockRecord& again = builder_.add_block("optimizer=fused", BlockKind::kThroughput, 3, 960'000);
   again.evidence["attempt"] = 2;
   write();
   EXPECT_THAT(problems(), Contains(StartsWith("round 3 has two blocks of optimizer=fused in use")));

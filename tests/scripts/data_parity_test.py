@@ -110,8 +110,8 @@ class TokenFileTest(FolderTest):
 
     def test_reads_header_of_llm_c(self):
         header = struct.pack("<3i", 20240520, 1, 3) + bytes(1012)
-        self.assertEqual(list(token_data.TokenFile(self.write_tokens([5, 6, 7], header=header)).tokens),
-                         [5, 6, 7])
+        file = token_data.TokenFile(self.write_tokens([5, 6, 7], header=header))
+        self.assertEqual(list(file.tokens), [5, 6, 7])
         self.assertIn("damaged header",
                       self.error_of_opening(self.write_tokens([5, 6], header=header)))
 
@@ -119,7 +119,8 @@ class TokenFileTest(FolderTest):
         self.assertIn("cannot read", self.error_of_opening(self.folder / "none.bin"))
         self.assertIn("is empty", self.error_of_opening(self.write_tokens([])))
         info = {"dtype": "uint16", "num_tokens": 3, "max_token": 9}
-        self.assertIn("its JSON says 3", self.error_of_opening(self.write_tokens([1, 2], info=info)))
+        self.assertIn("its JSON says 3",
+                      self.error_of_opening(self.write_tokens([1, 2], info=info)))
         self.assertIn("damaged",
                       self.error_of_opening(self.write_tokens([1, 2], info={"dtype": "uint16"})))
 

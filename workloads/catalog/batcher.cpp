@@ -15,9 +15,6 @@ namespace {
 // Row lengths of buckets: 16 keeps every matrix product of 16-bit types aligned, and lengths few.
 constexpr std::int64_t kRowLengthMultiple = 16;
 
-// Apart from the epochs' streams, which count up from 0.
-constexpr std::uint64_t kStepOrderStream = std::uint64_t{1} << 63;
-
 // Bounds of `num_parts` parts of [begin, end) whose sizes differ by at most 1.
 std::vector<std::int64_t> cut_evenly(std::int64_t begin, std::int64_t end, std::int64_t num_parts) {
   std::vector<std::int64_t> bounds;
@@ -137,7 +134,7 @@ void Batcher::plan_padded() {
 
 void Batcher::plan_bucketed() {
   cut_spans_into_pieces();
-  std::ranges::stable_sort(rows_, {}, &Row::length);
+  sort_rows_by_length();
   const auto steps = cut_by_valid_tokens(0, static_cast<std::int64_t>(rows_.size()), region_.count);
   for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
     const auto bounds =
@@ -149,8 +146,9 @@ void Batcher::plan_bucketed() {
     }
     steps_.push_back(std::move(step));
   }
-  const auto order = permutation(region_.count, config_.seed,
-                                 kStepOrderStream + static_cast<std::uint64_t>(region_.first));
+  // Counted down from 2^64 - 1: apart from the epochs' streams, which count up from 0.
+  const auto order =
+      permutation(region_.count, config_.seed, ~static_cast<std::uint64_t>(region_.first));
   std::vector<StepPlan> shuffled;
   shuffled.reserve(order.size());
   for (const std::int64_t i : order) {
@@ -171,6 +169,18 @@ void Batcher::cut_spans_into_pieces() {
     }
     if (begin < span_end) rows_.push_back({.offset = begin, .length = span_end - begin});
   }
+}
+
+void Batcher::sort_rows_by_length() {
+  // Sorting pairs is stable by the index; std::stable_sort uses what C++20 calls deprecated.
+  std::vector<std::pair<std::int64_t, std::size_t>> keys;
+  keys.reserve(rows_.size());
+  for (std::size_t i = 0; i < rows_.size(); ++i) keys.emplace_back(rows_[i].length, i);
+  std::ranges::sort(keys);
+  std::vector<Row> sorted;
+  sorted.reserve(rows_.size());
+  for (const auto& [length, i] : keys) sorted.push_back(rows_[i]);
+  rows_ = std::move(sorted);
 }
 
 // Bounds of `num_parts` parts of rows [begin, end): each bound lies where the valid tokens before

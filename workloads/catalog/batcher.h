@@ -66,7 +66,7 @@ struct Region {
 ///
 /// bucketed: the same pieces, sorted by length (stable), cut into steps and then into micro-batches
 /// and ranks of nearly equal valid tokens. Each is padded to its own longest row, rounded up to 16
-/// (at most T). The steps then come in the order permutation(count, seed, 2^63 + first).
+/// (at most T). The steps then come in the order permutation(count, seed, 2^64 - 1 - first).
 ///
 /// All three see the same valid tokens over the region. Thread-safe: `step` only reads.
 class Batcher {
@@ -79,8 +79,6 @@ class Batcher {
           std::optional<std::int64_t> max_rows_in_last_step = std::nullopt);
 
   StepBatch step(std::int64_t index_in_region) const;
-
-  const Region& region() const { return region_; }
 
   /// First token of each span of the region, over all ranks, in the order of the visits.
   std::span<const std::int64_t> span_offsets() const { return span_offsets_; }
@@ -103,6 +101,7 @@ class Batcher {
   void plan_padded();
   void plan_bucketed();
   void cut_spans_into_pieces();
+  void sort_rows_by_length();
   std::vector<std::int64_t> cut_by_valid_tokens(std::int64_t begin, std::int64_t end,
                                                 std::int64_t num_parts) const;
   void require_rows(std::int64_t step_index) const;
