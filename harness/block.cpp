@@ -16,8 +16,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array<std::string_view, 3> kKinds = {"throughput", "pilot", "soak"};
-constexpr std::array<std::string_view, 7> kStatuses = {
-    "ok", "oom", "nan", "crash", "timeout", "unsupported", "invalid"};
+constexpr std::array<std::string_view, 7> kStatuses = {"ok",      "oom",         "nan",    "crash",
+                                                       "timeout", "unsupported", "invalid"};
 
 template <std::size_t N>
 std::size_t index_or_throw(const std::array<std::string_view, N>& words, std::string_view name,

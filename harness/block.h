@@ -20,8 +20,8 @@ inline constexpr int kSchemaVersion = 1;
 /// What a block is for. Kinds are never mixed in one block.
 enum class BlockKind {
   kThroughput,  // No tracing at all. The only kind that enters an estimate.
-  kPilot,       // Finds the warm-up and counts operators for the proof of effect; not used for rates.
-  kSoak,        // Brings the machine to its working temperature; stored, not used.
+  kPilot,  // Finds the warm-up and counts operators for the proof of effect; not used for rates.
+  kSoak,   // Brings the machine to its working temperature; stored, not used.
 };
 std::string_view name_of(BlockKind kind);  // "throughput", "pilot", "soak"
 BlockKind block_kind_from_name(std::string_view name);
@@ -37,14 +37,14 @@ struct BlockConfig {
   std::uint64_t seed = 1;  // Initial weights and data; the same for all arms.
   BlockKind kind = BlockKind::kThroughput;
   std::string arm;
-  int round_index = -1;        // -1: outside the rounds (pilot, soak).
-  std::string device_id;       // GPU UUID; empty on a CPU.
+  int round_index = -1;   // -1: outside the rounds (pilot, soak).
+  std::string device_id;  // GPU UUID; empty on a CPU.
   int rank = 0;
   int world_size = 1;
   std::int64_t first_data_step_index = 0;
-  std::int64_t num_warmup_steps = 0;    // For a pilot: the largest number to try.
+  std::int64_t num_warmup_steps = 0;  // For a pilot: the largest number to try.
   std::int64_t num_measured_steps = 0;
-  double max_pilot_s = 60;              // A pilot stops its warm-up search after this.
+  double max_pilot_s = 60;  // A pilot stops its warm-up search after this.
   double timeout_s = 600;
   std::filesystem::path data_path;      // Token file (.bin); its JSON lies beside it.
   std::filesystem::path output_folder;  // Exists and is empty; block.json goes there.

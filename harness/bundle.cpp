@@ -71,10 +71,14 @@ RoundRecord round_from_json(const json& object, std::string_view source) {
 }
 
 json to_json(const BlockEntry& entry) {
-  return {{"folder", entry.folder},         {"arm", entry.arm},
-          {"round_index", entry.round_index}, {"kind", name_of(entry.kind)},
-          {"status", name_of(entry.status)}, {"sha256", entry.sha256},
-          {"start_s", entry.start_s},       {"duration_s", entry.duration_s},
+  return {{"folder", entry.folder},
+          {"arm", entry.arm},
+          {"round_index", entry.round_index},
+          {"kind", name_of(entry.kind)},
+          {"status", name_of(entry.status)},
+          {"sha256", entry.sha256},
+          {"start_s", entry.start_s},
+          {"duration_s", entry.duration_s},
           {"is_superseded", entry.is_superseded}};
 }
 
@@ -110,9 +114,8 @@ json to_json(const Manifest& manifest) {
           {"num_aa", manifest.num_aa},
           {"seed", manifest.seed},
           {"num_rounds_planned", manifest.num_rounds_planned},
-          {"until_halfwidth_ratio", manifest.until_halfwidth_ratio
-                                        ? json(*manifest.until_halfwidth_ratio)
-                                        : json(nullptr)},
+          {"until_halfwidth_ratio",
+           manifest.until_halfwidth_ratio ? json(*manifest.until_halfwidth_ratio) : json(nullptr)},
           {"equivalence_ratio", manifest.equivalence_ratio},
           {"num_warmup_steps", manifest.num_warmup_steps},
           {"num_measured_steps", manifest.num_measured_steps},

@@ -28,9 +28,9 @@ struct Arm {
   std::string reference;  // Name of the arm it is compared with; empty for the baseline.
   RunConfig config;
   Contract contract = Contract::kSameMaths;
-  std::vector<std::string> command;   // External block executable; empty: steplens-worker.
-  std::string not_applicable_reason;  // Not empty: listed, never run.
-  bool is_single_variable = true;     // Exactly one key differs from the reference (A/A: none).
+  std::vector<std::string> command;      // External block executable; empty: steplens-worker.
+  std::string not_applicable_reason;     // Not empty: listed, never run.
+  bool is_single_variable = true;        // Exactly one key differs from the reference (A/A: none).
   std::vector<ProofClaim> proof_claims;  // Empty: nothing to check ("not_checked").
 };
 
@@ -50,9 +50,9 @@ struct BlockEntry {
   int round_index = -1;
   BlockKind kind = BlockKind::kThroughput;
   BlockStatus status = BlockStatus::kOk;
-  std::string sha256;        // Of block.json.
-  double start_s = 0;        // Since the matrix began (all sessions), from before the process start.
-  double duration_s = 0;     // Process start to exit.
+  std::string sha256;     // Of block.json.
+  double start_s = 0;     // Since the matrix began (all sessions), from before the process start.
+  double duration_s = 0;  // Process start to exit.
   bool is_superseded = false;  // Invalid and run again, or of a dropped round: stored, not used.
 };
 
@@ -71,22 +71,24 @@ struct Manifest {
   int num_rounds_planned = 12;
   std::optional<double> until_halfwidth_ratio;
   double equivalence_ratio = 1.01;
-  std::int64_t num_warmup_steps = 0;    // 0 until the pilots have run.
+  std::int64_t num_warmup_steps = 0;  // 0 until the pilots have run.
   std::int64_t num_measured_steps = 0;
   std::vector<RoundRecord> rounds;
   std::vector<BlockEntry> blocks;
   std::string stop_reason;  // Empty while unfinished: "planned rounds done", "time limit: ...".
   int world_size = 1;
-  std::string gpu_name;           // Empty on a CPU.
+  std::string gpu_name;                                   // Empty on a CPU.
   nlohmann::json data = nlohmann::json::object();         // name, hash, counts of the token file.
   nlohmann::json environment = nlohmann::json::object();  // Machine as the scheduler saw it.
   nlohmann::json failed_arms = nlohmann::json::object();  // arm -> reason; they left later rounds.
-  std::vector<std::string> notes;  // Thermal gate timeouts, foreign load allowed, machine changed, ...
+  std::vector<std::string>
+      notes;  // Thermal gate timeouts, foreign load allowed, machine changed, ...
 };
 nlohmann::json to_json(const Manifest& manifest);
 Manifest manifest_from_json(const nlohmann::json& json, std::string_view source);
 
-/// A bundle folder opened for reading: manifest and all blocks it lists, checked for existence only.
+/// A bundle folder opened for reading: manifest and all blocks it lists, checked for existence
+/// only.
 struct Bundle {
   std::filesystem::path folder;
   Manifest manifest;

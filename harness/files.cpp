@@ -1,9 +1,5 @@
 #include "harness/files.h"
 
-#include <fcntl.h>
-#include <openssl/evp.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -11,8 +7,11 @@
 #include <memory>
 #include <system_error>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <openssl/evp.h>
+#include <unistd.h>
 
 #include "harness/error.h"
 
@@ -101,8 +100,8 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
 
 void write_json_atomically(const fs::path& path, const nlohmann::json& json) {
   // Output of programs that died may hold any bytes: replace what is not UTF-8 instead of throwing.
-  write_file_atomically(
-      path, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_file_atomically(path,
+                        json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 void publish_folder(const fs::path& from, const fs::path& to) {

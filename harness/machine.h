@@ -11,8 +11,8 @@ namespace steplens {
 
 /// One GPU as the driver names it. Devices are found by UUID or PCI id, never by index.
 struct GpuInfo {
-  std::string uuid;      // "GPU-…".
-  std::string name;      // "NVIDIA H200".
+  std::string uuid;  // "GPU-…".
+  std::string name;  // "NVIDIA H200".
   std::string pci_id;
   std::int64_t memory_bytes = 0;
 };

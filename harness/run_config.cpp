@@ -152,25 +152,25 @@ constexpr std::string_view kRatio = "a number from 0 to 1";
 constexpr std::string_view kReal = "a number >= 0";
 
 // The rows below differ only in key, member and parser; the macros keep one row on one line or two.
-#define SL_ENUM(KEY, MEMBER, TYPE, SUMMARY, ALLOWED)                                   \
+#define SL_ENUM(KEY, MEMBER, TYPE, SUMMARY, ALLOWED)                                  \
   {KEY, SUMMARY, ALLOWED, [](const RunConfig& c) { return json(word_of(c.MEMBER)); }, \
    [](RunConfig& c, const json& v) { c.MEMBER = parse_enum<TYPE>(KEY, v, ALLOWED); }}
-#define SL_SWITCH(KEY, MEMBER, SUMMARY)                                                  \
+#define SL_SWITCH(KEY, MEMBER, SUMMARY)                                                     \
   {KEY, SUMMARY, kSwitch, [](const RunConfig& c) { return json(c.MEMBER ? "on" : "off"); }, \
    [](RunConfig& c, const json& v) { c.MEMBER = parse_switch(KEY, v); }}
-#define SL_INTEGER(KEY, MEMBER, MINIMUM, ALLOWED, SUMMARY)                         \
-  {KEY, SUMMARY, ALLOWED, [](const RunConfig& c) { return json(c.MEMBER); },       \
-   [](RunConfig& c, const json& v) {                                               \
-     c.MEMBER = parse_integer<decltype(c.MEMBER)>(KEY, v, MINIMUM, ALLOWED);       \
+#define SL_INTEGER(KEY, MEMBER, MINIMUM, ALLOWED, SUMMARY)                   \
+  {KEY, SUMMARY, ALLOWED, [](const RunConfig& c) { return json(c.MEMBER); }, \
+   [](RunConfig& c, const json& v) {                                         \
+     c.MEMBER = parse_integer<decltype(c.MEMBER)>(KEY, v, MINIMUM, ALLOWED); \
    }}
 #define SL_REAL(KEY, MEMBER, MAXIMUM, ALLOWED, SUMMARY)                      \
   {KEY, SUMMARY, ALLOWED, [](const RunConfig& c) { return json(c.MEMBER); }, \
    [](RunConfig& c, const json& v) { c.MEMBER = parse_real(KEY, v, 0.0, MAXIMUM, ALLOWED); }}
-#define SL_WORD(KEY, MEMBER, ALLOWED, SUMMARY)                                  \
-  {KEY, SUMMARY, ALLOWED, [](const RunConfig& c) { return json(c.MEMBER); },    \
-   [](RunConfig& c, const json& v) {                                            \
+#define SL_WORD(KEY, MEMBER, ALLOWED, SUMMARY)                                    \
+  {KEY, SUMMARY, ALLOWED, [](const RunConfig& c) { return json(c.MEMBER); },      \
+   [](RunConfig& c, const json& v) {                                              \
      if (!v.is_string() || v.get<std::string>().empty()) refuse(KEY, v, ALLOWED); \
-     c.MEMBER = v.get<std::string>();                                           \
+     c.MEMBER = v.get<std::string>();                                             \
    }}
 
 constexpr ConfigField kFields[] = {
@@ -330,9 +330,9 @@ void validate(const RunConfig& config) {
   const std::int64_t global = effective_global_batch_size(config);
   const std::int64_t parts = config.num_accumulation * config.world_size;
   if (global % parts != 0) {
-    throw ConfigError(fmt::format(
-        "global_batch={}: must be a multiple of accumulation x world = {} x {} = {}", global,
-        config.num_accumulation, config.world_size, parts));
+    throw ConfigError(
+        fmt::format("global_batch={}: must be a multiple of accumulation x world = {} x {} = {}",
+                    global, config.num_accumulation, config.world_size, parts));
   }
 }
 

@@ -28,15 +28,16 @@ enum class Instrumentation { kFull, kMinimal };
 /// Everything that decides what a block computes. Printed whole into every block and report.
 ///
 /// Every member is one independent key (`config_fields`), except `shape`, whose members are keys of
-/// their own. What follows from them (micro-batch, tokens a step) is a function below, never stored.
+/// their own. What follows from them (micro-batch, tokens a step) is a function below, never
+/// stored.
 struct RunConfig {
   Device device = Device::kCpu;
-  std::string model = "nano";           // Preset that `shape` came from.
-  ModelShape shape;                     // L, d, H, Hkv, hd, f, V.
+  std::string model = "nano";            // Preset that `shape` came from.
+  ModelShape shape;                      // L, d, H, Hkv, hd, f, V.
   std::string dataset = "torch-python";  // Name of the token file's corpus.
-  std::int64_t sequence_length = 128;   // T: positions a row.
-  std::int64_t global_batch_size = 8;   // Rows per optimizer step at accumulation 1, over all ranks.
-  std::int64_t num_accumulation = 1;    // Micro-steps per optimizer step.
+  std::int64_t sequence_length = 128;    // T: positions a row.
+  std::int64_t global_batch_size = 8;  // Rows per optimizer step at accumulation 1, over all ranks.
+  std::int64_t num_accumulation = 1;   // Micro-steps per optimizer step.
   AccumulationHolds accumulation_holds = AccumulationHolds::kGlobalBatch;
   std::int64_t world_size = 1;
 
@@ -53,11 +54,12 @@ struct RunConfig {
   Instrumentation instrumentation = Instrumentation::kFull;
   std::int64_t injected_spin_ns = 0;  // Busy wait added to every step: a known slowdown to detect.
 
-  std::int64_t num_threads = 1;  // Compute threads on the CPU.
-  std::uint64_t seed = 1;        // Initial weights and choice of data.
-  double learning_rate = 3e-4;   // Peak, reached at the end of the warm-up.
-  double min_learning_rate_ratio = 0.1;   // Floor of the cosine, relative to the peak.
-  std::int64_t num_lr_warmup_steps = 100;  // In optimizer steps. Shorter and the loss turns chaotic.
+  std::int64_t num_threads = 1;          // Compute threads on the CPU.
+  std::uint64_t seed = 1;                // Initial weights and choice of data.
+  double learning_rate = 3e-4;           // Peak, reached at the end of the warm-up.
+  double min_learning_rate_ratio = 0.1;  // Floor of the cosine, relative to the peak.
+  std::int64_t num_lr_warmup_steps =
+      100;                                // In optimizer steps. Shorter and the loss turns chaotic.
   std::int64_t num_lr_total_steps = 600;  // In optimizer steps.
   double weight_decay = 0.1;
   double beta1 = 0.9;

@@ -14,8 +14,8 @@ enum class Contract {
   kSameTokens,      // Same documents and equal valid tokens; the order is free.
   kDifferentMaths,  // Same work; another training problem. The report's row says so.
 };
-std::string_view name_of(Contract contract);            // "same_maths", "same_tokens", "different_maths"
-Contract contract_from_name(std::string_view name);     // ConfigError for an unknown name.
+std::string_view name_of(Contract contract);  // "same_maths", "same_tokens", "different_maths"
+Contract contract_from_name(std::string_view name);  // ConfigError for an unknown name.
 
 /// One setting of a toggle, such as `flash` of `attention`.
 struct Level {

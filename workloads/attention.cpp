@@ -5,7 +5,6 @@
 #include <ATen/ops/_fused_sdp_choice.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
-
 #include <fmt/format.h>
 
 #include "workloads/autocast.h"

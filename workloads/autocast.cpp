@@ -3,10 +3,10 @@
 namespace steplens {
 
 AutocastMode autocast_mode(const RunConfig& config) {
-  return {.device = config.device == Device::kCuda ? at::kCUDA : at::kCPU,
-          .is_enabled =
-              config.precision == Precision::kBf16 || config.precision == Precision::kFp16,
-          .type = config.precision == Precision::kFp16 ? at::kHalf : at::kBFloat16};
+  return {
+      .device = config.device == Device::kCuda ? at::kCUDA : at::kCPU,
+      .is_enabled = config.precision == Precision::kBf16 || config.precision == Precision::kFp16,
+      .type = config.precision == Precision::kFp16 ? at::kHalf : at::kBFloat16};
 }
 
 AutocastScope::AutocastScope(const AutocastMode& mode)

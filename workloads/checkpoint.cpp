@@ -30,8 +30,8 @@ struct CheckpointedBlock : torch::autograd::Function<CheckpointedBlock> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto call = c10::static_intrusive_pointer_cast<BlockCall>(
-        context->saved_data["call"].toCapsule());
+    const auto call =
+        c10::static_intrusive_pointer_cast<BlockCall>(context->saved_data["call"].toCapsule());
     variable_list inputs;
     for (const at::Tensor& saved : context->get_saved_variables()) {
       inputs.push_back(saved.detach().requires_grad_(true));

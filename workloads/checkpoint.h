@@ -1,8 +1,8 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstddef>
+
+#include <ATen/core/Tensor.h>
 
 #include "workloads/autocast.h"
 

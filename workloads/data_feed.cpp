@@ -1,16 +1,16 @@
 #include "workloads/data_feed.h"
 
-#include <ATen/cuda/CUDAEvent.h>
-#include <ATen/ops/empty.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
+
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 
 #include "harness/error.h"
 #include "workloads/evidence.h"
@@ -121,9 +121,8 @@ class Loader {
         HostStep slot;
         {
           std::unique_lock lock(mutex_);
-          changed_.wait(lock, [&] {
-            return is_stopping_ || !free_.empty() || num_made_ < kNumSlots;
-          });
+          changed_.wait(lock,
+                        [&] { return is_stopping_ || !free_.empty() || num_made_ < kNumSlots; });
           if (is_stopping_) return;
           if (free_.empty()) {
             ++num_made_;
@@ -165,7 +164,8 @@ class Loader {
 class SyncFeed final : public DataFeed {
  public:
   SyncFeed(const RunConfig& config, BatchSource source)
-      : device_(config.device), source_(std::move(source)) {}
+      : device_(config.device),
+        source_(std::move(source)) {}
 
   FedStep next() override {
     const Range range("data");
@@ -187,7 +187,8 @@ class SyncFeed final : public DataFeed {
 class PrefetchFeed final : public DataFeed {
  public:
   PrefetchFeed(const RunConfig& config, BatchSource source, std::int64_t num_steps)
-      : device_(config.device), loader_(std::move(source), num_steps, /*is_pinned=*/false) {}
+      : device_(config.device),
+        loader_(std::move(source), num_steps, /*is_pinned=*/false) {}
 
   FedStep next() override {
     const Range range("data");
@@ -253,7 +254,8 @@ class PinnedFeed final : public DataFeed {
     }
     slot.host = loader_.take();
     if (!slot.device.defined() || slot.device.numel() < slot.host.num_values) {
-      slot.device = at::empty({slot.host.num_values}, at::TensorOptions(at::kCUDA).dtype(at::kLong));
+      slot.device =
+          at::empty({slot.host.num_values}, at::TensorOptions(at::kCUDA).dtype(at::kLong));
     }
     // Everything enqueued so far may still read this slot: its last reader is two steps back.
     at::cuda::CUDAEvent readers;

@@ -1,5 +1,9 @@
 #include "workloads/device_info.h"
 
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
@@ -7,15 +11,9 @@
 #include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <torch/version.h>
-
-#include <sys/resource.h>
-
-#include <cstdlib>
-#include <fstream>
-#include <string>
-
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <torch/version.h>
 
 #include "harness/error.h"
 
@@ -26,7 +24,7 @@ using c10::CachingAllocator::StatType;
 using nlohmann::json;
 
 std::int64_t aggregate(const c10::CachingAllocator::StatArray& stats,
-                       std::int64_t c10::CachingAllocator::Stat::*member) {
+                       std::int64_t c10::CachingAllocator::Stat::* member) {
   return stats[static_cast<std::size_t>(StatType::AGGREGATE)].*member;
 }
 
@@ -107,8 +105,7 @@ json memory_of(const RunConfig& config, std::int64_t graph_hidden_bytes) {
             {"peak_allocated_bytes", nullptr},
             {"absent_reason", "the CPU allocator keeps no peak; see peak_rss_bytes"}};
   }
-  const auto stats =
-      c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
   using c10::CachingAllocator::Stat;
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
@@ -132,15 +129,13 @@ json memory_of(const RunConfig& config, std::int64_t graph_hidden_bytes) {
 
 std::int64_t num_allocator_events(const RunConfig& config) {
   if (config.device == Device::kCpu) return 0;
-  const auto stats =
-      c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
   return stats.num_device_alloc + stats.num_device_free + stats.num_alloc_retries;
 }
 
 bool has_expandable_segments(const RunConfig& config) {
   if (config.device == Device::kCpu) return false;
-  const auto snapshot =
-      c10::cuda::CUDACachingAllocator::snapshot({0, 0}, /*include_traces=*/false);
+  const auto snapshot = c10::cuda::CUDACachingAllocator::snapshot({0, 0}, /*include_traces=*/false);
   for (const auto& segment : snapshot.segments) {
     if (segment.is_expandable) return true;
   }

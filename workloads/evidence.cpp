@@ -1,10 +1,10 @@
 #include "workloads/evidence.h"
 
+#include <mutex>
+
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
-
-#include <mutex>
 
 #include "harness/error.h"
 

@@ -1,5 +1,7 @@
 #include "workloads/model.h"
 
+#include <cmath>
+
 #include <ATen/Context.h>
 #include <ATen/Generator.h>
 #include <ATen/TensorOperators.h>
@@ -16,9 +18,6 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/silu.h>
 #include <c10/core/GradMode.h>
-
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include "harness/error.h"
@@ -181,8 +180,8 @@ std::string Model::weights_hash() const {
   const c10::AutoGradMode no_grad(false);
   std::vector<at::Tensor> sums;
   for (const Parameter& parameter : parameters_) {
-    const at::Tensor bits = parameter.value.detach().contiguous().view(at::kInt).reshape({-1}).to(
-        at::kLong);
+    const at::Tensor bits =
+        parameter.value.detach().contiguous().view(at::kInt).reshape({-1}).to(at::kLong);
     const at::Tensor weight = at::arange(bits.numel(), bits.options()).remainder_(65521).add_(1);
     sums.push_back(bits.sum());
     sums.push_back(bits.mul(weight).sum());
@@ -190,7 +189,8 @@ std::string Model::weights_hash() const {
   std::string bytes;
   for (const at::Tensor& sum : sums) {
     const std::int64_t value = sum.item<std::int64_t>();
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));  // Little-endian hosts only.
+    bytes.append(reinterpret_cast<const char*>(&value),
+                 sizeof(value));  // Little-endian hosts only.
   }
   return sha256_hex(bytes);
 }

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "harness/run_config.h"
 
@@ -44,15 +44,14 @@ class Model {
   std::string weights_hash() const;
 
   /// One Transformer block: x_BTC -> x_BTC. `weights` are norm1, wqkv, wo, norm2, w13, w2.
-  at::Tensor block(std::size_t layer_index, const at::Tensor& x_BTC,
-                   at::TensorList weights) const;
+  at::Tensor block(std::size_t layer_index, const at::Tensor& x_BTC, at::TensorList weights) const;
 
  private:
   at::Tensor rotate(const at::Tensor& x_BHTD) const;
 
   RunConfig config_;
   std::vector<Parameter> parameters_;
-  at::Tensor cos_TD_, sin_TD_;  // fp32; cast to the type of q where used.
+  at::Tensor cos_TD_, sin_TD_;            // fp32; cast to the type of q where used.
   std::vector<std::string> range_names_;  // "block 0" ..., made once.
 };
 

@@ -1,5 +1,7 @@
 #include "workloads/optimizer.h"
 
+#include <cmath>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/_amp_update_scale.h>
@@ -19,8 +21,6 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
-
-#include <cmath>
 
 #include "harness/error.h"
 
@@ -62,7 +62,8 @@ bool must_skip(const at::Tensor& found_inf) {
 class LoopAdamW final : public AdamW {
  public:
   LoopAdamW(const RunConfig& config, const Model& model)
-      : config_(config), groups_(make_groups(config, model)) {}
+      : config_(config),
+        groups_(make_groups(config, model)) {}
 
   void step(const at::Tensor& /*learning_rate*/, double learning_rate_host,
             const at::Tensor& found_inf) override {
@@ -135,7 +136,8 @@ class ForeachAdamW final : public AdamW {
 class FusedAdamW final : public AdamW {
  public:
   FusedAdamW(const RunConfig& config, const Model& model)
-      : config_(config), groups_(make_groups(config, model)) {
+      : config_(config),
+        groups_(make_groups(config, model)) {
     for (const Group& group : groups_) {
       std::vector<at::Tensor>& counts = step_counts_.emplace_back();
       for (const at::Tensor& parameter : group.parameters) {
@@ -159,8 +161,7 @@ class FusedAdamW final : public AdamW {
                         /*grad_scale=*/{}, skip);
       // The kernel skipped the update on overflow; the step must not count either.
       if (skip) {
-        at::_foreach_sub_(step_counts_[i],
-                          std::vector<at::Tensor>(step_counts_[i].size(), *skip));
+        at::_foreach_sub_(step_counts_[i], std::vector<at::Tensor>(step_counts_[i].size(), *skip));
       }
     }
   }

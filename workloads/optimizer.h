@@ -1,10 +1,10 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <memory>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "harness/run_config.h"
 #include "workloads/model.h"
@@ -22,7 +22,8 @@ class LossScaler {
   const at::Tensor& found_inf() const { return found_inf_; }  // fp32 scalar, 0 or 1.
   /// Divides the gradients by the scale in place and sets `found_inf`.
   void unscale(const std::vector<at::Tensor>& gradients);
-  /// Halves the scale after an overflow, doubles it after 2,000 clean steps. Call once a step, last.
+  /// Halves the scale after an overflow, doubles it after 2,000 clean steps. Call once a step,
+  /// last.
   void update();
 
  private:

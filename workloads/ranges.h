@@ -1,8 +1,8 @@
 #pragma once
 
-#include <nvtx3/nvToolsExt.h>
-
 #include <cstdint>
+
+#include <nvtx3/nvToolsExt.h>
 
 namespace steplens {
 

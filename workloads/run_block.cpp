@@ -1,11 +1,5 @@
 #include "workloads/run_block.h"
 
-#include <ATen/Context.h>
-#include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -13,6 +7,11 @@
 #include <optional>
 #include <set>
 
+#include <ATen/Context.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include "harness/error.h"
@@ -56,8 +55,7 @@ class PhaseTimer {
  public:
   void end(const char* phase) {
     const auto now = std::chrono::steady_clock::now();
-    durations_[phase] =
-        std::chrono::duration_cast<std::chrono::nanoseconds>(now - start_).count();
+    durations_[phase] = std::chrono::duration_cast<std::chrono::nanoseconds>(now - start_).count();
     start_ = now;
   }
   const nlohmann::json& durations() const { return durations_; }
@@ -117,9 +115,7 @@ class BlockRun {
   }
 
  private:
-  std::int64_t num_data_steps() const {
-    return block_.num_warmup_steps + num_measured_steps_;
-  }
+  std::int64_t num_data_steps() const { return block_.num_warmup_steps + num_measured_steps_; }
 
   StepBatch make_batch(std::int64_t index) {
     StepBatch batch = index < block_.num_warmup_steps
@@ -242,12 +238,12 @@ class BlockRun {
       if (name != "operators") result[name] = count;
     }
     for (const auto& [name, count] : difference(event_counts(), events_before_)) {
-      result[name] = name == "frozen_parameters"
-                         ? count
-                         : std::max<std::int64_t>(
-                               count > 0 ? 1 : 0,
-                               std::llround(static_cast<double>(count) /
-                                            static_cast<double>(num_steps_run_)));
+      result[name] =
+          name == "frozen_parameters"
+              ? count
+              : std::max<std::int64_t>(
+                    count > 0 ? 1 : 0,
+                    std::llround(static_cast<double>(count) / static_cast<double>(num_steps_run_)));
     }
     if (config_.graph) {
       for (const std::string_view name : kCountedInStep) {
@@ -313,10 +309,8 @@ class BlockRun {
     DataHash hash;
     for (const StepBatch& batch : consumed_) hash.add(batch);
     record.data_hash = hash.hex();
-    std::vector<std::int64_t> offsets(warmup_.span_offsets().begin(),
-                                      warmup_.span_offsets().end());
-    offsets.insert(offsets.end(), measured_.span_offsets().begin(),
-                   measured_.span_offsets().end());
+    std::vector<std::int64_t> offsets(warmup_.span_offsets().begin(), warmup_.span_offsets().end());
+    offsets.insert(offsets.end(), measured_.span_offsets().begin(), measured_.span_offsets().end());
     record.data_set_hash = data_set_hash(file_, offsets, config_.sequence_length);
   }
 

@@ -1,8 +1,8 @@
 #include "workloads/spin.h"
 
-#include <c10/cuda/CUDAStream.h>
-
 #include <chrono>
+
+#include <c10/cuda/CUDAStream.h>
 
 #include "kernels/spin/spin.h"
 

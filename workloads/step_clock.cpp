@@ -1,13 +1,13 @@
 #include "workloads/step_clock.h"
 
-#include <ATen/cuda/CUDAEvent.h>
-#include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAStream.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <iterator>
+
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
 
 #include "workloads/evidence.h"
 

@@ -1,12 +1,12 @@
 #include "workloads/step_executor.h"
 
+#include <chrono>
+
 #include <ATen/autocast_mode.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
-
-#include <chrono>
 
 #include "harness/error.h"
 #include "workloads/evidence.h"

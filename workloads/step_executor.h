@@ -24,7 +24,8 @@ class StepExecutor {
 inline constexpr std::int64_t kNumStepsBeforeCapture = 5;
 
 /// `graph=on` captures the whole step (forward, backward, clip, optimizer, schedule) at its sixth
-/// run and replays it from then on; call on one side stream throughout. `train_step` must outlive it.
+/// run and replays it from then on; call on one side stream throughout. `train_step` must outlive
+/// it.
 std::unique_ptr<StepExecutor> make_step_executor(const RunConfig& config, TrainStep& train_step);
 
 }  // namespace steplens

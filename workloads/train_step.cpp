@@ -1,13 +1,13 @@
 #include "workloads/train_step.h"
 
+#include <chrono>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
-
-#include <chrono>
 
 #include "harness/error.h"
 #include "workloads/autocast.h"

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <memory>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "harness/run_config.h"
 #include "workloads/model.h"
@@ -71,8 +71,8 @@ class TrainStep {
   LossScaler scaler_;
   std::unique_ptr<AdamW> optimizer_;
   StepLog log_;
-  at::Tensor schedule_;     // fp32 (max_steps): learning rate by step.
-  at::Tensor step_index_;   // int64 (1), on the device.
+  at::Tensor schedule_;    // fp32 (max_steps): learning rate by step.
+  at::Tensor step_index_;  // int64 (1), on the device.
   std::int64_t host_step_index_ = 0;
 };
 

@@ -25,7 +25,8 @@ constexpr std::string_view kHelp =
     "\n"
     "`steplens matrix` starts it; to run one by hand:\n"
     "  STEPLENS_BLOCK_CONFIG=block_config.json steplens-worker\n"
-    "writes block.json into the config's output_folder. `steplens run --help` makes such a config.\n"
+    "writes block.json into the config's output_folder. `steplens run --help` makes such a "
+    "config.\n"
     "\n"
     "Exit codes: 0 a block.json was written, whatever its status; 2 the config or data is wrong;\n"
     "3 the device failed.\n";

@@ -1,8 +1,8 @@
 #include "kernels/spin/spin.h"
 
-#include <cuda_runtime.h>
-
 #include <string>
+
+#include <cuda_runtime.h>
 
 #include "harness/error.h"
 #include "kernels/cuda_check.h"

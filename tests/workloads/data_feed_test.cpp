@@ -3,14 +3,14 @@
 #include <atomic>
 #include <stdexcept>
 
-#include <gtest/gtest.h>
-
 #include "tests/workloads/tiny_model.h"
+#include <gtest/gtest.h>
 
 namespace steplens {
 namespace {
 
-// Batch i: two micro-batches of different shapes, filled with numbers that say where they came from.
+// Batch i: two micro-batches of different shapes, filled with numbers that say where they came
+// from.
 StepBatch numbered_batch(std::int64_t index) {
   StepBatch batch;
   for (std::int64_t m = 0; m < 2; ++m) {

@@ -1,13 +1,12 @@
 #include "workloads/model.h"
 
-#include <ATen/Context.h>
-
 #include <cmath>
 #include <vector>
 
+#include "tests/workloads/tiny_model.h"
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
 
-#include "tests/workloads/tiny_model.h"
 #include "workloads/attention.h"
 #include "workloads/evidence.h"
 
@@ -24,7 +23,8 @@ Matrix to_matrix(const at::Tensor& tensor) {
   const std::int64_t rows = values.numel() / columns;
   const double* data = values.const_data_ptr<double>();
   Matrix result;
-  for (std::int64_t r = 0; r < rows; ++r) result.emplace_back(data + r * columns, data + (r + 1) * columns);
+  for (std::int64_t r = 0; r < rows; ++r)
+    result.emplace_back(data + r * columns, data + (r + 1) * columns);
   return result;
 }
 
@@ -104,8 +104,7 @@ double reference_loss_sum(const RunConfig& config, const std::vector<Matrix>& we
       }
       const std::vector<double> out = times(w[2], y);
       for (std::size_t i = 0; i < out.size(); ++i) x[t][i] += out[i];
-      const std::vector<double> gate_up =
-          times(w[4], rms_norm(x[t], w[3][0], config.norm_epsilon));
+      const std::vector<double> gate_up = times(w[4], rms_norm(x[t], w[3][0], config.norm_epsilon));
       std::vector<double> inner;
       for (std::size_t i = 0; i < ffn; ++i) {
         inner.push_back(gate_up[i] / (1 + std::exp(-gate_up[i])) * gate_up[ffn + i]);
@@ -137,7 +136,8 @@ void enlarge_weights(const Model& model) {
 
 std::vector<Matrix> weights_of(const Model& model) {
   std::vector<Matrix> weights;
-  for (const Parameter& parameter : model.parameters()) weights.push_back(to_matrix(parameter.value));
+  for (const Parameter& parameter : model.parameters())
+    weights.push_back(to_matrix(parameter.value));
   return weights;
 }
 
@@ -191,8 +191,8 @@ TEST(ModelLossSum, HasTheGradientOfFiniteDifferences) {
       entry = value;
       double sum = 0;
       for (std::int64_t r = 0; r < 2; ++r) {
-        sum += reference_loss_sum(config, weights, row(batch.tokens_BT, r),
-                                  row(batch.targets_BT, r));
+        sum +=
+            reference_loss_sum(config, weights, row(batch.tokens_BT, r), row(batch.targets_BT, r));
       }
       return sum;
     };

@@ -1,20 +1,19 @@
 #include "workloads/run_block.h"
 
-#include <unistd.h>
-
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <set>
 
+#include "tests/workloads/tiny_model.h"
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "harness/bundle.h"
 #include "harness/error.h"
 #include "reports/guards.h"
 #include "reports/proof.h"
-#include "tests/workloads/tiny_model.h"
 #include "workloads/catalog/lr_schedule.h"
 #include "workloads/catalog/toggles.h"
 
@@ -52,11 +51,16 @@ class RunBlock : public testing::Test {
     std::ofstream(path_, std::ios::binary)
         .write(reinterpret_cast<const char*>(tokens.data()),
                static_cast<std::streamsize>(tokens.size() * 2));
-    nlohmann::json info = {{"schema_version", 1},      {"name", "words"},
-                           {"tokenizer", "bytes"},     {"dtype", "uint16"},
-                           {"vocab_size", 37},         {"max_token", 36},
-                           {"num_tokens", tokens.size()}, {"num_documents", num_documents},
-                           {"document_end_token", 36}, {"sha256", std::string(64, '0')},
+    nlohmann::json info = {{"schema_version", 1},
+                           {"name", "words"},
+                           {"tokenizer", "bytes"},
+                           {"dtype", "uint16"},
+                           {"vocab_size", 37},
+                           {"max_token", 36},
+                           {"num_tokens", tokens.size()},
+                           {"num_documents", num_documents},
+                           {"document_end_token", 36},
+                           {"sha256", std::string(64, '0')},
                            {"source", nlohmann::json::object()}};
     std::ofstream(folder_ / "words.json") << info.dump(2);
   }
@@ -101,8 +105,7 @@ TEST_F(RunBlock, RecordsEveryStepAndAddsUp) {
                 1e-9);
     sum_ns += record.steps.step_wall_ns[i];
   }
-  EXPECT_NEAR(static_cast<double>(sum_ns) / static_cast<double>(record.measured_wall_ns), 1,
-              0.005);
+  EXPECT_NEAR(static_cast<double>(sum_ns) / static_cast<double>(record.measured_wall_ns), 1, 0.005);
   EXPECT_NEAR(record.warmup.loss[0], std::log(37.0), 0.1) << "near uniform at the start";
   EXPECT_TRUE(record.steps.step_gpu_ns.empty());
   EXPECT_GT(record.memory.at("peak_rss_bytes").get<std::int64_t>(), 50'000'000);
@@ -147,13 +150,12 @@ TEST_F(RunBlock, EveryLevelOfTheCpuIsProvenAndDoesTheSameWork) {
       arm.level = level.name;
       const Arm reference_arm{.name = "baseline", .is_baseline = true, .config = baseline};
       Bundle bundle{.manifest = {.baseline = baseline, .arms = {reference_arm, arm}}};
-      for (const auto& [who, what] : {std::pair(&reference_pilot, "baseline"),
-                                      std::pair(&pilot, name.c_str())}) {
+      for (const auto& [who, what] :
+           {std::pair(&reference_pilot, "baseline"), std::pair(&pilot, name.c_str())}) {
         BlockRecord copy = *who;
         copy.arm = what;
         bundle.blocks.push_back(copy);
-        bundle.manifest.blocks.push_back(
-            {.folder = what, .arm = what, .kind = BlockKind::kPilot});
+        bundle.manifest.blocks.push_back({.folder = what, .arm = what, .kind = BlockKind::kPilot});
       }
       const ProofResult result = prove(bundle, arm);
       EXPECT_EQ(result.proof, Proof::kProven) << name << ": " << result.reason << "\n"

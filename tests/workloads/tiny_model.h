@@ -1,13 +1,13 @@
 #pragma once
 
+#include <cstdint>
+#include <random>
+#include <vector>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/GradMode.h>
-
-#include <cstdint>
-#include <random>
-#include <vector>
 
 #include "harness/run_config.h"
 #include "workloads/train_step.h"
@@ -39,8 +39,8 @@ inline at::Tensor long_tensor(const std::vector<std::int64_t>& values, std::int6
       .clone();
 }
 
-/// Rows of random tokens; in row r only the first `num_targets[r]` positions have a target, which is
-/// a fixed function of the token, so that a model learns it within tens of steps.
+/// Rows of random tokens; in row r only the first `num_targets[r]` positions have a target, which
+/// is a fixed function of the token, so that a model learns it within tens of steps.
 inline DeviceMicroBatch random_rows(const RunConfig& config,
                                     const std::vector<std::int64_t>& num_targets,
                                     std::uint64_t seed) {

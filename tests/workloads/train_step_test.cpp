@@ -2,10 +2,10 @@
 
 #include <cmath>
 
+#include "tests/workloads/tiny_model.h"
 #include <gtest/gtest.h>
 
 #include "reports/guards.h"
-#include "tests/workloads/tiny_model.h"
 #include "workloads/attention.h"
 #include "workloads/catalog/lr_schedule.h"
 #include "workloads/optimizer.h"
@@ -71,11 +71,10 @@ BlockRecord reference_run(const RunConfig& config, const std::vector<DeviceStep>
       }
       const at::Tensor sum = model.loss_sum(micro.tokens_BT, micro.targets_BT);
       sum.backward();
-      const double weight =
-          fault == Fault::kMeanOfMeans
-              ? 1.0 / static_cast<double>(num_targets_of(micro)) /
-                    static_cast<double>(micro_batches.size())
-              : 1.0 / static_cast<double>(steps[i].num_loss_tokens);
+      const double weight = fault == Fault::kMeanOfMeans
+                                ? 1.0 / static_cast<double>(num_targets_of(micro)) /
+                                      static_cast<double>(micro_batches.size())
+                                : 1.0 / static_cast<double>(steps[i].num_loss_tokens);
       loss += weight * sum.item<double>();
       for (std::size_t p = 0; p < gradient.size(); ++p) {
         const at::Tensor flat =
@@ -140,7 +139,8 @@ BlockRecord product_run(const RunConfig& config, const std::vector<DeviceStep>& 
   return record;
 }
 
-// A clip that bites at the start only, and a learning rate that moves the loss: else no fault shows.
+// A clip that bites at the start only, and a learning rate that moves the loss: else no fault
+// shows.
 RunConfig faulty_world() {
   RunConfig config = tiny_config();
   config.max_grad_norm = 0.3;
@@ -182,9 +182,9 @@ TEST(TrainStep, PlantedFaultsAreCaughtByTheMathsGuard) {
   const RunConfig config = faulty_world();
   const std::vector<DeviceStep> steps = make_steps(config, 40);
   const BlockRecord right = product_run(config, steps);
-  for (const Fault fault : {Fault::kNoClip, Fault::kNoWarmup, Fault::kBakedLearningRate,
-                            Fault::kMeanOfMeans, Fault::kLostMicroBatch,
-                            Fault::kDroppedShortGroup}) {
+  for (const Fault fault :
+       {Fault::kNoClip, Fault::kNoWarmup, Fault::kBakedLearningRate, Fault::kMeanOfMeans,
+        Fault::kLostMicroBatch, Fault::kDroppedShortGroup}) {
     const BlockRecord wrong = reference_run(config, steps, fault);
     EXPECT_FALSE(check(wrong, right).failures.empty()) << "fault " << static_cast<int>(fault);
     // Also by the wider tolerance of reduced precision.
@@ -204,9 +204,9 @@ TEST(TrainStep, AccumulationEqualsOneLargeBatchWithUnequalTokenCounts) {
     const DeviceMicroBatch batch = random_rows(config, {8, 1, 5, 2}, 40 + i);
     whole.push_back({.micro_batches = {batch}, .num_loss_tokens = 16});
     // Groups of 1, 2 and 1 rows.
-    parts.push_back({.micro_batches = {rows_of(batch, 0, 1), rows_of(batch, 1, 3),
-                                       rows_of(batch, 3, 4)},
-                     .num_loss_tokens = 16});
+    parts.push_back(
+        {.micro_batches = {rows_of(batch, 0, 1), rows_of(batch, 1, 3), rows_of(batch, 3, 4)},
+         .num_loss_tokens = 16});
   }
   const BlockRecord one = product_run(config, whole);
   const BlockRecord accumulated = product_run(config, parts);

@@ -45,7 +45,8 @@ std::string_view no_bf16(const RunConfig& config) {
 }
 
 std::string_view no_fp16(const RunConfig& config) {
-  return config.device == Device::kCuda ? "" : "fp16 training with loss scaling needs a CUDA device";
+  return config.device == Device::kCuda ? ""
+                                        : "fp16 training with loss scaling needs a CUDA device";
 }
 
 std::string_view no_graph(const RunConfig& config) {
@@ -62,11 +63,10 @@ std::string_view no_accumulation(const RunConfig& config, std::int64_t accumulat
 
 template <std::int64_t kAccumulation>
 constexpr Level accumulation_level(std::string_view name) {
-  return {.name = name,
-          .apply = [](RunConfig& config) { config.num_accumulation = kAccumulation; },
-          .why_not = [](const RunConfig& config) {
-            return no_accumulation(config, kAccumulation);
-          }};
+  return {
+      .name = name,
+      .apply = [](RunConfig& config) { config.num_accumulation = kAccumulation; },
+      .why_not = [](const RunConfig& config) { return no_accumulation(config, kAccumulation); }};
 }
 
 // ---- levels ----
@@ -150,7 +150,8 @@ constexpr Level kInjectedSpin[] = {
     {.name = "5ms", .apply = [](RunConfig& c) { c.injected_spin_ns = 5'000'000; }},
 };
 
-// ---- proof of effect: operator counts of the pilot, per optimizer step (workloads/evidence.h) ----
+// ---- proof of effect: operator counts of the pilot, per optimizer step (workloads/evidence.h)
+// ----
 
 constexpr std::string_view kFlashCpu = "aten::_scaled_dot_product_flash_attention_for_cpu";
 constexpr std::string_view kFlash = "aten::_scaled_dot_product_flash_attention";
