@@ -69,6 +69,7 @@ BlockRecord dead_record(const BlockConfig& config, const ProcessResult& process,
                         std::string_view how) {
   const std::string host = host_name();
   std::vector<std::string> lines;
+  lines.reserve(process.last_lines.size());
   for (const std::string& line : process.last_lines) {
     lines.push_back(without_machine_names(line, host));
   }

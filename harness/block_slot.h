@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "harness/bundle_writer.h"
@@ -15,7 +16,7 @@ struct BlockSlot {
   int round_index = -1;
 };
 
-enum class SlotState {
+enum class SlotState : std::uint8_t {
   kNeedsBlock,       // Nothing yet, or a failure that may be repeated.
   kDone,             // The last attempt is ok.
   kArmFailed,        // Unsupported, or twice the same failure.

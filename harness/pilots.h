@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -7,7 +8,7 @@
 
 namespace steplens {
 
-enum class PhaseEnd { kDone, kInterrupted, kTimeLimit, kBaselineFailed, kUnsteady };
+enum class PhaseEnd : std::uint8_t { kDone, kInterrupted, kTimeLimit, kBaselineFailed, kUnsteady };
 
 struct PhaseResult {
   PhaseEnd end = PhaseEnd::kDone;

@@ -11,7 +11,7 @@
 namespace steplens {
 
 /// What a waiting loop is asked to do by the user (Ctrl-C).
-enum class StopRequest { kNone, kGently, kAtOnce };
+enum class StopRequest : std::uint8_t { kNone, kGently, kAtOnce };
 
 /// A child process to run.
 struct ProcessSpec {
@@ -22,7 +22,7 @@ struct ProcessSpec {
   double grace_s = 2;  // Between SIGTERM and SIGKILL.
 };
 
-enum class ProcessEnd {
+enum class ProcessEnd : std::uint8_t {
   kExited,
   kSignaled,    // Died by a signal that we did not send.
   kTimeout,     // Stopped by us after `timeout_s`.

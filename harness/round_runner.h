@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "harness/pilots.h"
@@ -17,7 +18,7 @@ RoundRecord* find_open_round(Manifest& manifest);
 /// Leaves the round out whole: its blocks stay stored and become superseded.
 void drop_round(BundleWriter& writer, RoundRecord& round, const std::string& reason);
 
-enum class RoundEnd { kComplete, kDropped, kInterrupted, kBaselineFailed };
+enum class RoundEnd : std::uint8_t { kComplete, kDropped, kInterrupted, kBaselineFailed };
 
 struct RoundResult {
   RoundEnd end = RoundEnd::kComplete;

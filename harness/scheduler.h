@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -36,7 +37,7 @@ struct RunOptions {
 };
 
 /// Why a run ended.
-enum class RunEnd {
+enum class RunEnd : std::uint8_t {
   kDone,  // The planned rounds, the half-width, or no arm left to compare.
   kTimeLimit,
   kInterrupted,     // Ctrl-C: resumable.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "harness/block_durations.h"
@@ -22,7 +23,7 @@ struct RunParts {
   const RunSite& site;
 };
 
-enum class SlotEnd { kDone, kArmFailed, kInvalidTooOften, kInterrupted };
+enum class SlotEnd : std::uint8_t { kDone, kArmFailed, kInvalidTooOften, kInterrupted };
 
 struct SlotResult {
   SlotEnd end = SlotEnd::kDone;

@@ -75,6 +75,11 @@ std::string format_significant(double value, int num_digits) {
 
 std::string format_count(std::int64_t count) { return with_thousands(fmt::format("{}", count)); }
 
+std::string format_mean_count(double count) {
+  const bool is_whole = std::abs(count) < 1e15 && count == std::round(count);
+  return is_whole ? format_count(static_cast<std::int64_t>(count)) : format_significant(count);
+}
+
 std::string format_duration_ns(double duration_ns) {
   if (!std::isfinite(duration_ns)) return std::string(kNoNumber);
   if (std::abs(duration_ns) >= 100e9) return format_long_duration_ns(duration_ns);
@@ -116,6 +121,7 @@ std::string format_percent(double ratio) {
 }
 
 std::string format_deviation(double ratio) {
+  if (ratio == 0) return "0";
   return std::isfinite(ratio) ? fmt::format("{:.1e}", ratio) : "not finite";
 }
 

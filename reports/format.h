@@ -22,6 +22,9 @@ std::string format_significant(double value, int num_digits = 4);
 /// Exact: "1,364,200". For counts, which have no last digit to doubt.
 std::string format_count(std::int64_t count);
 
+/// A count that may be a mean: exact where it is whole ("12,000"), else four digits ("1.500").
+std::string format_mean_count(double count);
+
 /// "111.4 ms", "64.90 us", "2.000 s". From 100 s on as `format_long_duration_ns`.
 std::string format_duration_ns(double duration_ns);
 
@@ -37,7 +40,7 @@ std::string format_rate(double per_s);
 /// A share, three digits: 0.2371 is "23.7 %".
 std::string format_percent(double ratio);
 
-/// A small relative deviation: "9.1e-05".
+/// A small relative deviation: "9.1e-05", "0".
 std::string format_deviation(double ratio);
 
 /// A change of 0.2 % and an interval of its own, in percent, from ratios: "+3.1 % [2.9, 3.3]". The

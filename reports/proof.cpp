@@ -75,9 +75,9 @@ std::string_view words_of(Claim claim) {
 std::string with_counts(const ProofCheck& check) {
   std::string text = fmt::format(
       "{}: {} a step", describe(check),
-      check.candidate_count ? format_significant(*check.candidate_count) : "not counted");
+      check.candidate_count ? format_mean_count(*check.candidate_count) : "not counted");
   if (check.reference_count) {
-    text += fmt::format(" against {}", format_significant(*check.reference_count));
+    text += fmt::format(" against {}", format_mean_count(*check.reference_count));
   }
   return text;
 }

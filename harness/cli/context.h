@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -76,7 +77,7 @@ struct CliContext {
 int run_cli(int argc, const char* const* argv, CliContext& context);
 
 /// Exit codes of every verb.
-enum ExitCode : int {
+enum ExitCode : std::uint8_t {
   kExitOk = 0,
   kExitFailed = 1,      // A regression, or a verification that failed.
   kExitUser = 2,        // The user's mistake.

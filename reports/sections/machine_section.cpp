@@ -39,7 +39,8 @@ std::vector<Part> machine_parts(const ReportInput& input) {
          format_or_absent(arm->mean_power_watts, with_unit("W")),
          format_or_absent(arm->energy_per_token_j,
                           [](double joules) { return format_significant(1000 * joules, 3); }),
-         format_or_absent(arm->max_temperature_celsius, with_unit("C")),
+         format_or_absent(arm->max_temperature_celsius,
+                          [](double celsius) { return format_significant(celsius, 2) + " C"; }),
          format_or_absent(arm->cpu_time_ratio,
                           [](double ratio) { return format_significant(ratio, 3); }),
          throttling(*arm)});

@@ -1,4 +1,7 @@
+#include <map>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "reports/format.h"
 #include "reports/section.h"
@@ -11,10 +14,6 @@ std::string_view words_of(std::optional<bool> holds) {
   return *holds ? "yes" : "NO";
 }
 
-std::string count(std::optional<double> value) {
-  return format_or_absent(value, [](double number) { return format_significant(number); });
-}
-
 }  // namespace
 
 std::vector<Part> proof_parts(const ReportInput& input) {
@@ -24,15 +23,17 @@ std::vector<Part> proof_parts(const ReportInput& input) {
                           {"its count", Align::kRight},
                           {"reference's", Align::kRight},
                           {"holds"}}};
-  std::vector<std::string> unchecked;
+  std::map<std::string, std::vector<std::string>> unchecked;  // Maps a reason to its arms.
   for (const ArmResult& arm : input.results.arms) {
     if (arm.reference.empty() || !arm.is_applicable) continue;
     for (const ProofCheck& check : arm.proof_checks) {
-      table.rows.push_back({arm.name, describe(check), count(check.candidate_count),
-                            count(check.reference_count), std::string(words_of(check.holds))});
+      table.rows.push_back({arm.name, describe(check),
+                            format_or_absent(check.candidate_count, format_mean_count),
+                            format_or_absent(check.reference_count, format_mean_count),
+                            std::string(words_of(check.holds))});
     }
     if (arm.proof == Proof::kNotChecked) {
-      unchecked.push_back(fmt::format("{} is not checked: {}", arm.name, arm.proof_reason));
+      unchecked[arm.proof_reason].push_back(arm.name);
     }
   }
   std::vector<Part> parts;
@@ -42,7 +43,11 @@ std::vector<Part> proof_parts(const ReportInput& input) {
         "arm whose claim does not hold gets no verdict on speed."});
     parts.emplace_back(std::move(table));
   }
-  if (!unchecked.empty()) parts.emplace_back(BulletList{unchecked});
+  BulletList list;
+  for (const auto& [reason, arms] : unchecked) {
+    list.items.push_back(fmt::format("Not checked, because {}: {}", reason, fmt::join(arms, ", ")));
+  }
+  if (!list.items.empty()) parts.emplace_back(std::move(list));
   return parts;
 }
 

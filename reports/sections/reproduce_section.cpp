@@ -141,6 +141,17 @@ std::string matrix_command(const Manifest& manifest) {
   return fmt::format("{}", fmt::join(words, " \\\n  "));
 }
 
+// Which sources and which data the command needs.
+std::string what_it_needs(const Manifest& manifest) {
+  std::string text =
+      fmt::format("Run the same matrix again, with the sources of git {}{}", manifest.git_sha,
+                  manifest.is_dirty ? " (and changes that it does not hold)" : "");
+  if (manifest.data.is_object() && manifest.data.contains("sha256")) {
+    text += fmt::format(" and the token file of SHA-256 {}", manifest.data.value("sha256", ""));
+  }
+  return text + ":";
+}
+
 }  // namespace
 
 std::vector<Part> reproduce_parts(const ReportInput& input) {
@@ -153,9 +164,7 @@ std::vector<Part> reproduce_parts(const ReportInput& input) {
   const std::string bundle = quoted(name.empty() ? "BUNDLE" : name.string());
   return {Paragraph{"Recompute every number of results.json from the raw blocks, and check hashes, "
                     "orders, work and proof:"},
-          CodeBlock{"steplens verify " + bundle},
-          Paragraph{fmt::format("Run the same matrix again (sources: git {}{}):", manifest.git_sha,
-                                manifest.is_dirty ? ", with changes that it does not hold" : "")},
+          CodeBlock{"steplens verify " + bundle}, Paragraph{what_it_needs(manifest)},
           CodeBlock{matrix_command(manifest)}};
 }
 

@@ -3,6 +3,7 @@
 // manifest, between manifest and folder sync, ...
 
 #include <cerrno>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -43,7 +44,7 @@ bool is_file_operation(const __ptrace_syscall_info& info) {
   }
 }
 
-enum class Traced { kKilled, kEnded, kNotAllowed };
+enum class Traced : std::uint8_t { kKilled, kEnded, kNotAllowed };
 
 // Runs the program and kills it before its file operation number `operation`, counted from 0.
 Traced run_and_kill(const std::vector<std::string>& arguments, const fs::path& folder,

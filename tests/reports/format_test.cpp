@@ -42,6 +42,17 @@ TEST(FormatCount, IsExact) {
   EXPECT_EQ(format_count(-999), "-999");
 }
 
+TEST(FormatMeanCount, IsExactWhereItIsWhole) {
+  EXPECT_EQ(format_mean_count(12'345), "12,345");
+  EXPECT_EQ(format_mean_count(1.5), "1.500");
+}
+
+TEST(FormatDeviation, KeepsTwoDigits) {
+  EXPECT_EQ(format_deviation(9.14e-5), "9.1e-05");
+  EXPECT_EQ(format_deviation(0), "0");
+  EXPECT_EQ(format_deviation(kInfinity), "not finite");
+}
+
 TEST(FormatDuration, PicksTheUnit) {
   EXPECT_EQ(format_duration_ns(111'443'200), "111.4 ms");
   EXPECT_EQ(format_duration_ns(64'900), "64.90 us");

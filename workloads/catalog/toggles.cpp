@@ -376,6 +376,9 @@ std::string_view why_not(const RunConfig& config) {
       return "graph=on bakes the loop optimizer's bias correction into the graph; take "
              "optimizer=foreach or fused";
     }
+    if (config.precision == Precision::kFp16 && config.optimizer == Optimizer::kForeach) {
+      return "graph=on cannot read the overflow flag of fp16 on the host; take optimizer=fused";
+    }
     if (config.sync_every_micro_step) {
       return "graph=on cannot wait for the device inside the captured step";
     }

@@ -1,0 +1,122 @@
+#include "workloads/catalog/toggles.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "workloads/catalog/models.h"
+
+namespace steplens {
+namespace {
+
+TEST(AllToggles, HaveUniqueNamesAndAtLeastTwoLevels) {
+  std::set<std::string_view> names;
+  for (const Toggle& toggle : all_toggles()) {
+    EXPECT_TRUE(names.insert(toggle.name).second) << toggle.name;
+    EXPECT_FALSE(toggle.summary.empty()) << toggle.name;
+    std::set<std::string_view> levels;
+    for (const Level& level : toggle.levels) {
+      EXPECT_TRUE(levels.insert(level.name).second) << toggle.name << "=" << level.name;
+    }
+    EXPECT_GE(levels.size(), 2u) << toggle.name;
+  }
+}
+
+TEST(AllToggles, EachLevelEditsItsOneKeyAndNothingElse) {
+  for (const Toggle& toggle : all_toggles()) {
+    ASSERT_NE(find_config_field(toggle.key), nullptr) << toggle.name;
+    for (const Level& level : toggle.levels) {
+      for (const Device device : {Device::kCpu, Device::kCuda}) {
+        const RunConfig before = baseline_config(device, "nano");
+        RunConfig after = before;
+        level.apply(after);
+        const std::vector<std::string> changed = differing_fields(before, after);
+        if (level.name == current_level(toggle, before)) {
+          EXPECT_TRUE(changed.empty()) << toggle.name << "=" << level.name;
+        } else {
+          EXPECT_EQ(changed, std::vector<std::string>{std::string(toggle.key)})
+              << toggle.name << "=" << level.name;
+        }
+        EXPECT_EQ(current_level(toggle, after), level.name);
+      }
+    }
+  }
+}
+
+TEST(AllToggles, EveryRuleOfEvidenceNamesALevelAndEveryCudaLevelHasOne) {
+  for (const Toggle& toggle : all_toggles()) {
+    for (const EvidenceRule& rule : toggle.evidence) {
+      EXPECT_NE(find_level(toggle, rule.level), nullptr) << toggle.name << " " << rule.level;
+      EXPECT_FALSE(rule.counter.empty());
+    }
+    const RunConfig baseline = baseline_config(Device::kCuda, "gpt2-124m");
+    for (const Level& level : toggle.levels) {
+      if (level.name == current_level(toggle, baseline)) continue;
+      bool has_rule = false;
+      for (const EvidenceRule& rule : toggle.evidence) {
+        has_rule |= rule.level == level.name && rule.device == Device::kCuda;
+      }
+      EXPECT_TRUE(has_rule) << toggle.name << "=" << level.name << " cannot be proven";
+    }
+  }
+}
+
+TEST(AllToggles, LevelsForAGpuSayWhyNotOnACpu) {
+  const RunConfig cpu = baseline_config(Device::kCpu, "nano");
+  const std::set<std::string> gpu_only = {
+      "attention=mem_efficient", "attention=cudnn", "graph=on",    "precision=tf32",
+      "precision=bf16",          "precision=fp16",  "data=pinned", "allocator=expandable_segments"};
+  for (const Toggle& toggle : all_toggles()) {
+    for (const Level& level : toggle.levels) {
+      const std::string name = std::string(toggle.name) + "=" + std::string(level.name);
+      const bool is_refused = level.why_not != nullptr && !level.why_not(cpu).empty();
+      if (toggle.name == "accumulation") continue;  // Depends on the batch, tested below.
+      EXPECT_EQ(is_refused, gpu_only.contains(name)) << name;
+    }
+  }
+}
+
+TEST(WhyNot, RefusesAccumulationThatDoesNotDivideTheBatch) {
+  RunConfig config = baseline_config(Device::kCpu, "nano");
+  config.global_batch_size = 6;
+  config.num_accumulation = 2;
+  EXPECT_EQ(why_not(config), "");
+  config.num_accumulation = 4;
+  EXPECT_NE(why_not(config), "");
+  config.accumulation_holds = AccumulationHolds::kMicroBatch;
+  EXPECT_EQ(why_not(config), "");
+}
+
+TEST(WhyNot, RefusesWhatAGraphCannotHold) {
+  RunConfig config = baseline_config(Device::kCuda, "gpt2-124m");
+  config.graph = true;
+  EXPECT_EQ(why_not(config), "");
+  config.optimizer = Optimizer::kLoop;
+  EXPECT_NE(why_not(config), "");
+  config.optimizer = Optimizer::kFused;
+  config.sync_every_micro_step = true;
+  EXPECT_NE(why_not(config), "");
+  config.sync_every_micro_step = false;
+  config.batching = Batching::kPadded;
+  EXPECT_NE(why_not(config), "");
+  config.batching = Batching::kPacked;
+  config.precision = Precision::kFp16;
+  EXPECT_EQ(why_not(config), "");
+  config.optimizer = Optimizer::kForeach;
+  EXPECT_NE(why_not(config), "") << "fp16 without the fused optimizer reads the overflow flag";
+}
+
+TEST(AllModels, HaveTheParametersOfTheirNames) {
+  // 162.2 M and 1,364.2 M parameters: the models of the published figures.
+  EXPECT_EQ(num_parameters(baseline_config(Device::kCuda, "gpt2-124m").shape), 162'220'800);
+  EXPECT_NEAR(static_cast<double>(num_parameters(baseline_config(Device::kCuda, "llama-1b").shape)),
+              1364.2e6, 0.15e6);
+  EXPECT_NEAR(static_cast<double>(num_parameters(baseline_config(Device::kCuda, "llama-8b").shape)),
+              8.03e9, 0.01e9);
+  for (const ModelPreset& model : all_models()) {
+    EXPECT_NO_THROW(validate(baseline_config(Device::kCuda, model.name))) << model.name;
+  }
+}
+
+}  // namespace
+}  // namespace steplens
