@@ -16,8 +16,8 @@ constexpr double kRowHeight = 26;
 constexpr double kTop = 30;
 constexpr double kBottom = 44;  // Axis, its numbers and its title.
 constexpr double kPlotWidth = 420;
-constexpr double kTextWidth = 210;    // "+103.1 % [102.9, 103.3]" and a verdict word.
-constexpr double kLetterWidth = 7.3;  // Of the 13 px font, for the room that names need.
+constexpr double kTextWidth = 210;  // "+103.1 % [102.9, 103.3]" and a verdict word.
+constexpr double kLetterWidth = 8;  // Of the 13 px font, for the room that names need.
 constexpr double kNumTicks = 6;
 
 struct Row {

@@ -10,8 +10,20 @@
 namespace steplens {
 namespace {
 
+RunConfig small_config() {
+  RunConfig config;
+  config.shape = {.num_layers = 1,
+                  .d_model = 8,
+                  .num_heads = 2,
+                  .num_kv_heads = 1,
+                  .head_dim = 4,
+                  .ffn_width = 16,
+                  .vocab_size = 32};
+  return config;
+}
+
 BlockRecord record_of_two_steps() {
-  BlockRecord record{.arm = "baseline", .round_index = 3};
+  BlockRecord record{.arm = "baseline", .round_index = 3, .config = small_config()};
   record.steps = {.step_wall_ns = {1'000'000'000, 3'000'000'000},
                   .num_positions = {100, 100},
                   .num_valid_tokens = {90, 70},
@@ -70,7 +82,8 @@ TEST(BlockRecordJson, RefusesDamageByFileAndField) {
 }
 
 TEST(BlockConfigJson, ComesBackAsItWasAndRefusesNoSteps) {
-  BlockConfig config{.seed = 7,
+  BlockConfig config{.config = small_config(),
+                     .seed = 7,
                      .kind = BlockKind::kPilot,
                      .arm = "graph=on",
                      .device_id = "GPU-1",

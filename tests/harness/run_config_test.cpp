@@ -35,11 +35,11 @@ RunConfig valid() {
 
 TEST(ConfigFields, AreUniqueAndEachChangesExactlyItself) {
   std::set<std::string_view> names;
-  const nlohmann::json defaults = to_json(RunConfig{});
+  const nlohmann::json defaults = to_json(valid());
   for (const ConfigField& field : config_fields()) {
     EXPECT_TRUE(names.insert(field.name).second) << field.name;
     const nlohmann::json value = defaults[std::string(field.name)];
-    RunConfig changed;
+    RunConfig changed = valid();
     // Another allowed value: the other word of a switch or list, or the number's neighbour.
     nlohmann::json other;
     if (value.is_string()) {
@@ -53,8 +53,7 @@ TEST(ConfigFields, AreUniqueAndEachChangesExactlyItself) {
       other = value.get<std::int64_t>() + 3;
     }
     field.set(changed, other);
-    EXPECT_EQ(differing_fields(RunConfig{}, changed),
-              std::vector<std::string>{std::string(field.name)})
+    EXPECT_EQ(differing_fields(valid(), changed), std::vector<std::string>{std::string(field.name)})
         << field.name << " set to " << other;
     EXPECT_EQ(run_config_from_json(nlohmann::json::parse(to_json(changed).dump())), changed)
         << field.name;

@@ -15,8 +15,8 @@ nlohmann::json summarize(const std::vector<GpuSample>& samples) {
 }
 
 std::vector<GpuSample> with_reasons(const std::vector<std::uint64_t>& masks) {
-  std::vector<GpuSample> samples;
-  for (const std::uint64_t mask : masks) samples.push_back({.clock_event_reasons = mask});
+  std::vector<GpuSample> samples(masks.size());
+  for (std::size_t i = 0; i < masks.size(); ++i) samples[i].clock_event_reasons = masks[i];
   return samples;
 }
 

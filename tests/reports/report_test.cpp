@@ -191,9 +191,9 @@ TEST(EffectsSvg, DrawsARowForEveryInterval) {
   EXPECT_THAT(svg, StartsWith("<svg xmlns="));
   EXPECT_THAT(svg, HasSubstr(">optimizer=fused</text>"));
   EXPECT_THAT(svg, HasSubstr(">+3.08 % [3.02, 3.14]</text>"));
-  // Faster: a filled blue circle. Names of 15 letters leave 16 + 15 x 7.3 = 125.5 on the left; the
+  // Faster: a filled blue circle. Names of 15 letters leave 16 + 15 x 8 = 136 on the left; the
   // axis runs over 420 from -0.1256 to 3.1441 and 4 % of that on both sides; the effect is 3.0845.
-  EXPECT_THAT(svg, HasSubstr("<circle cx=\"522.9\" cy=\"43.0\" r=\"5\" fill=\"#0072B2\""));
+  EXPECT_THAT(svg, HasSubstr("<circle cx=\"533.4\" cy=\"43.0\" r=\"5\" fill=\"#0072B2\""));
   // Equivalent: a green square.
   EXPECT_THAT(svg, HasSubstr("width=\"9\" height=\"9\" fill=\"#009E73\""));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
