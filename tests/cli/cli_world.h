@@ -49,13 +49,18 @@ class CliProcess {
   /// Absent while it runs.
   std::optional<CliResult> poll() { return collect(WNOHANG); }
   CliResult wait() { return *collect(0); }
-  std::string err_so_far() const { return read_file(err_); }
+  std::string err_so_far() const { return text_of(err_); }
 
  private:
+  // Empty where the program was killed before it had opened the file.
+  static std::string text_of(const std::filesystem::path& path) {
+    return std::filesystem::exists(path) ? read_file(path) : "";
+  }
+
   std::optional<CliResult> collect(int options) {
     int status = 0;
     if (::waitpid(pid_, &status, options) != pid_) return std::nullopt;
-    CliResult result{.out = read_file(out_), .err = read_file(err_)};
+    CliResult result{.out = text_of(out_), .err = text_of(err_)};
     if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
     if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
     return result;
