@@ -91,13 +91,13 @@ std::optional<double> Conditioner::wait_for_temperature() {
   while (!is_at_temperature()) {
     const double waited_s = site_.now_s() - start_s;
     if (waited_s >= kMaxThermalWaitS) {
-      const auto now =
-          site_.machine->temperature_celsius(runner_.settings().device_id).value_or(0.0);
+      const double soak = soak_celsius_.value_or(0);
+      const double now =
+          site_.machine->temperature_celsius(runner_.settings().device_id).value_or(soak);
       writer_.manifest().notes.push_back(
           fmt::format("After {:.0f} s of waiting a block began at {:.0f} degrees Celsius, {:+.0f} "
-                      "from the soak "
-                      "temperature.",
-                      waited_s, now, now - *soak_celsius_));
+                      "from the soak temperature.",
+                      waited_s, now, now - soak));
       return waited_s;
     }
     if (!site_.sleep_unless_stopped(kThermalPollS)) return std::nullopt;

@@ -67,22 +67,21 @@ std::vector<ToggleChoice> choices_from_json(const json& value, std::string_view 
 }
 
 // Arms of a file are external ones by name, or {"toggle": "level"}.
-void add_arm(Experiment& experiment, const json& arm, std::string_view source) {
+void add_arm(const json& arm, std::string_view source, std::vector<ExternalArmChoice>& arms,
+             std::vector<ToggleChoice>& toggles) {
   if (arm.is_string()) {
-    for (ExternalArmChoice& choice : parse_external_arms(arm.get<std::string>())) {
-      experiment.arms->push_back(std::move(choice));
-    }
+    const std::vector<ExternalArmChoice> named = parse_external_arms(arm.get<std::string>());
+    arms.insert(arms.end(), named.begin(), named.end());
     return;
   }
   if (!arm.is_object() || arm.empty()) {
     refuse(source, "arms", arm, "names, name=/path/to/executable, or {\"toggle\": \"level\"}");
   }
-  if (arm.size() > 1)
+  if (arm.size() > 1) {
     throw ConfigError(two_variables_message(fmt::format("{}: {}", source, arm.dump())));
-  if (!experiment.toggles) experiment.toggles.emplace();
-  for (ToggleChoice& choice : choices_from_object(arm, source, "arms")) {
-    experiment.toggles->push_back(std::move(choice));
   }
+  const std::vector<ToggleChoice> choices = choices_from_object(arm, source, "arms");
+  toggles.insert(toggles.end(), choices.begin(), choices.end());
 }
 
 template <typename T>
@@ -151,12 +150,14 @@ Experiment experiment_from_json(const json& object, std::string_view source) {
     if (!arms.is_array() && !arms.is_string()) {
       refuse(source, "arms", arms, "text as of --arms, or an array");
     }
-    experiment.arms.emplace();
+    std::vector<ExternalArmChoice> external;
+    std::vector<ToggleChoice> toggles = experiment.toggles.value_or(std::vector<ToggleChoice>{});
     for (const json& arm : arms.is_array() ? arms : json::array({arms})) {
-      add_arm(experiment, arm, source);
+      add_arm(arm, source, external, toggles);
     }
     // Nothing but {"toggle": "level"} arms: they say what to run, and no external arm does.
-    if (experiment.arms->empty() && experiment.toggles) experiment.arms.reset();
+    if (!external.empty() || toggles.empty()) experiment.arms = external;
+    if (!toggles.empty()) experiment.toggles = toggles;
   }
   return experiment;
 }

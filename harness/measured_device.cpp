@@ -27,6 +27,7 @@ MeasuredDevice choose_device(Machine& machine, Device device, const std::string&
   auto chosen = named(wanted);
   if (!wanted.empty() && chosen == gpus.end()) {
     std::vector<std::string> uuids;
+    uuids.reserve(gpus.size());
     for (const GpuInfo& gpu : gpus) uuids.push_back(gpu.uuid);
     throw ConfigError(
         fmt::format("gpu={}: no such GPU; here are {}", wanted, fmt::join(uuids, ", ")));

@@ -79,6 +79,7 @@ void refuse_other_data(const Manifest& manifest, const json& data) {
 
 std::string describe_processes(const std::vector<ForeignProcess>& processes) {
   std::vector<std::string> pids;
+  pids.reserve(processes.size());
   for (const ForeignProcess& process : processes) pids.push_back(fmt::format("{}", process.pid));
   return fmt::format("{} {} {}", processes.size(), processes.size() == 1 ? "process" : "processes",
                      fmt::join(pids, ", "));
@@ -204,6 +205,7 @@ class Session {
     if (!manifest.until_halfwidth_ratio) return "";
     const std::vector<ArmEstimate> arms = estimates_.estimates(manifest);
     std::vector<Estimate> estimates;
+    estimates.reserve(arms.size());
     for (const ArmEstimate& arm : arms) estimates.push_back(arm.estimate);
     const double limit = std::log1p(*manifest.until_halfwidth_ratio);
     if (!estimates.empty() && has_reached_half_width(estimates, limit)) return "";
