@@ -311,6 +311,7 @@ class PlanBuilder {
     const auto it = std::ranges::find(vocabulary_.external_arms, name, &KnownExternalArm::name);
     if (it != vocabulary_.external_arms.end()) return *it;
     std::vector<std::string_view> names;
+    names.reserve(vocabulary_.external_arms.size());
     for (const KnownExternalArm& arm : vocabulary_.external_arms) names.push_back(arm.name);
     throw ConfigError(fmt::format(
         "arms: unknown arm {}{}; takes {}, or name=/path/to/executable", name, hint_of(name, names),
@@ -410,6 +411,7 @@ void refuse_other_plan(const Plan& plan, const Manifest& manifest) {
   }
   const auto names = [](const std::vector<Arm>& arms) {
     std::vector<std::string> result;
+    result.reserve(arms.size());
     for (const Arm& arm : arms) result.push_back(arm.name);
     return fmt::format("{}", fmt::join(result, ", "));
   };

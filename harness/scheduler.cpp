@@ -221,7 +221,7 @@ class Session {
     const Manifest& manifest = writer_.manifest();
     const std::string unmet = unmet_half_width();
     return fmt::format("{}{:.0f} s allow {} of {} rounds{}", kTimeLimitPrefix,
-                       *options_.max_seconds, num_complete_rounds(manifest),
+                       options_.max_seconds.value_or(0), num_complete_rounds(manifest),
                        manifest.num_rounds_planned,
                        unmet.empty() ? "" : fmt::format("; {}", unmet));
   }

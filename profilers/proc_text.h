@@ -23,6 +23,7 @@ std::optional<double> parse_load_average(std::string_view loadavg);
 struct CpuJiffies {
   std::int64_t steal = 0;  // Taken by other guests of the same host.
   std::int64_t total = 0;
+  bool operator==(const CpuJiffies&) const = default;
 };
 /// /proc/stat, first line. Guest time is inside user time there: not added again.
 std::optional<CpuJiffies> parse_cpu_jiffies(std::string_view stat);

@@ -12,8 +12,6 @@
 namespace steplens {
 namespace {
 
-namespace fs = std::filesystem;
-
 void print(const Printout& printout, bool is_json) {
   if (is_json) {
     std::cout << printout.json.dump(2) << '\n';

@@ -34,7 +34,7 @@ TEST(Host, ReadsItsFiles) {
   EXPECT_EQ(host.cpu_model(), "Some CPU");
   EXPECT_EQ(host.mean_cpu_mhz(), 1200.0);
   EXPECT_EQ(host.load_average(), 0.25);
-  EXPECT_EQ(host.cpu_jiffies().value_or(CpuJiffies{}).total, 36);
+  EXPECT_EQ(host.cpu_jiffies(), (CpuJiffies{.steal = 8, .total = 36}));
   EXPECT_EQ(host.memory_bytes(), 2048);
   EXPECT_EQ(host.available_memory_bytes(), 1024);
   EXPECT_EQ(host.kernel_version(), "6.1.0-18-amd64");

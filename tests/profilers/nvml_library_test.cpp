@@ -66,7 +66,7 @@ TEST(ResolveNvml, FillsEverySlot) {
   const NvmlApi api = resolve_nvml([&](const char* name) { return library.symbol(name); });
   // The table holds function pointers alone, so it can be read as an array of them.
   std::vector<void*> slots(sizeof(NvmlApi) / sizeof(void*));
-  std::memcpy(slots.data(), &api, sizeof(NvmlApi));
+  std::memcpy(static_cast<void*>(slots.data()), &api, sizeof(NvmlApi));
   EXPECT_THAT(slots, testing::Each(testing::NotNull()));
   EXPECT_EQ(std::set<void*>(slots.begin(), slots.end()).size(), slots.size());
 }

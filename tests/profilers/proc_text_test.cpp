@@ -33,34 +33,28 @@ TEST(ParseCpuModel, IsAbsentWhereTheKernelNamesNone) {
   EXPECT_EQ(parse_cpu_model(""), std::nullopt);
 }
 
-TEST(ParseMeanCpuMhz, AveragesAllCpus) {
-  EXPECT_DOUBLE_EQ(parse_mean_cpu_mhz(kCpuinfo).value(), 2500.75);
-}
+TEST(ParseMeanCpuMhz, AveragesAllCpus) { EXPECT_EQ(parse_mean_cpu_mhz(kCpuinfo), 2500.75); }
 
 TEST(ParseMeanCpuMhz, IsAbsentWithoutFrequencies) {
   EXPECT_EQ(parse_mean_cpu_mhz(kArmCpuinfo), std::nullopt);
 }
 
 TEST(ParseLoadAverage, TakesTheFirstMinute) {
-  EXPECT_DOUBLE_EQ(parse_load_average("1.54 0.79 0.37 3/110 10378\n").value(), 1.54);
+  EXPECT_EQ(parse_load_average("1.54 0.79 0.37 3/110 10378\n"), 1.54);
   EXPECT_EQ(parse_load_average(""), std::nullopt);
   EXPECT_EQ(parse_load_average("none"), std::nullopt);
 }
 
 TEST(ParseCpuJiffies, SumsEightColumnsAndLeavesGuestTimeInUserTime) {
-  const auto jiffies = parse_cpu_jiffies(
+  constexpr std::string_view kStat =
       "cpu  100 20 30 4000 5 6 7 89 1000 2000\n"
-      "cpu0 50 10 15 2000 2 3 3 40 500 1000\n");
-  ASSERT_TRUE(jiffies.has_value());
-  EXPECT_EQ(jiffies->steal, 89);
-  EXPECT_EQ(jiffies->total, 100 + 20 + 30 + 4000 + 5 + 6 + 7 + 89);
+      "cpu0 50 10 15 2000 2 3 3 40 500 1000\n";
+  EXPECT_EQ(parse_cpu_jiffies(kStat),
+            (CpuJiffies{.steal = 89, .total = 100 + 20 + 30 + 4000 + 5 + 6 + 7 + 89}));
 }
 
 TEST(ParseCpuJiffies, ReadsALineThatEndsAtSteal) {
-  const auto jiffies = parse_cpu_jiffies("cpu 1 2 3 4 5 6 7 8");
-  ASSERT_TRUE(jiffies.has_value());
-  EXPECT_EQ(jiffies->steal, 8);
-  EXPECT_EQ(jiffies->total, 36);
+  EXPECT_EQ(parse_cpu_jiffies("cpu 1 2 3 4 5 6 7 8"), (CpuJiffies{.steal = 8, .total = 36}));
 }
 
 TEST(ParseCpuJiffies, IsAbsentForAShortOrForeignLine) {
