@@ -6,7 +6,7 @@
 namespace steplens {
 
 // The part of NVML's C ABI that is used here, declared by hand: nvml.h is not part of every CUDA
-// toolkit. Values and layouts are those of nvml.h of CUDA 12.2 and 13.0 (unchanged between them);
+// toolkit. Values and layouts are those of nvml.h of CUDA 12.2 (driver 580 answers them too);
 // the trailing comments give the names there. NVML calls are thread-safe and need no CUDA context.
 
 struct NvmlDeviceOpaque;
