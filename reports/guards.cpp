@@ -187,19 +187,39 @@ std::vector<double> trajectory(const BlockRecord& block, std::vector<double> Ste
 struct Deviation {
   double mean_ratio = 0;  // Infinite if a value is not finite.
   std::size_t num_steps = 0;
+  std::size_t num_skipped = 0;  // Left out: the loss scaler skipped the update on either side.
   std::size_t worst_step_index = 0;
   double worst_candidate = 0;
   double worst_reference = 0;
 };
+
+// An overflow of scaled fp16 gradients: the norm is not finite, the loss is, and no update is made.
+std::vector<bool> skipped_updates(const BlockRecord& block) {
+  const std::vector<double> losses = trajectory(block, &StepArrays::loss);
+  const std::vector<double> norms = trajectory(block, &StepArrays::grad_norm);
+  std::vector<bool> is_skipped(norms.size(), false);
+  if (block.config.precision != Precision::kFp16) return is_skipped;
+  for (std::size_t i = 0; i < norms.size(); ++i) {
+    is_skipped[i] = std::isfinite(losses[i]) && !std::isfinite(norms[i]);
+  }
+  return is_skipped;
+}
 
 Deviation deviation_of(const BlockPair& pair, std::vector<double> StepArrays::* member) {
   const std::vector<double> candidate = trajectory(*pair.candidate, member);
   const std::vector<double> reference = trajectory(*pair.reference, member);
   Deviation result;
   result.num_steps = std::min({candidate.size(), reference.size(), kNumTrajectorySteps});
+  const std::vector<bool> is_candidate_skipped = skipped_updates(*pair.candidate);
+  const std::vector<bool> is_reference_skipped = skipped_updates(*pair.reference);
   double total = 0;
   double worst = -1;
   for (std::size_t i = 0; i < result.num_steps; ++i) {
+    if (result.num_skipped < kMaxSkippedUpdates &&
+        (is_candidate_skipped[i] || is_reference_skipped[i])) {
+      ++result.num_skipped;
+      continue;
+    }
     const bool is_finite = std::isfinite(candidate[i]) && std::isfinite(reference[i]);
     double deviation = std::numeric_limits<double>::infinity();
     if (is_finite && candidate[i] == reference[i]) {
@@ -215,7 +235,8 @@ Deviation deviation_of(const BlockPair& pair, std::vector<double> StepArrays::* 
       result.worst_reference = reference[i];
     }
   }
-  if (result.num_steps > 0) result.mean_ratio = total / static_cast<double>(result.num_steps);
+  const std::size_t num_compared = result.num_steps - result.num_skipped;
+  if (num_compared > 0) result.mean_ratio = total / static_cast<double>(num_compared);
   return result;
 }
 

@@ -290,6 +290,37 @@ TEST(CheckMaths, CountsWhatIsNotFiniteAsOutside) {
   EXPECT_THAT(check(builder).maths.failures, ElementsAre(HasSubstr("not finite")));
 }
 
+TEST(CheckMaths, LeavesOutWhatTheLossScalerOfFp16Skipped) {
+  BundleBuilder builder = one_round("precision", "fp16");
+  BlockRecord& block = builder.block("precision=fp16", 0);
+  block.warmup.grad_norm[0] = std::numeric_limits<double>::infinity();
+  block.steps.grad_norm[1] = std::numeric_limits<double>::quiet_NaN();
+  const MathsCheck maths = check(builder).maths;
+  EXPECT_THAT(maths.failures, IsEmpty());
+  EXPECT_EQ(maths.grad_norm_deviation_ratio, 0);
+
+  // The loss itself must be finite, and the other steps are still compared.
+  deviate(block, &StepArrays::grad_norm, 0.03);
+  EXPECT_NEAR(check(builder).maths.grad_norm_deviation_ratio.value(), 0.03, 1e-9);
+  block.warmup.loss[0] = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(check(builder).maths.failures.size(), 2U);
+}
+
+TEST(CheckMaths, RefusesAnFp16RunThatKeepsOverflowing) {
+  BundleBuilder builder = one_round("precision", "fp16");
+  BlockRecord& block = builder.block("precision=fp16", 0);
+  for (std::size_t i = 0; i <= kMaxSkippedUpdates; ++i) {
+    const auto append = [&](std::vector<double> StepArrays::* member, double value) {
+      (block.steps.*member).push_back(value);
+      (builder.block("baseline", 0).steps.*member).push_back(1);
+    };
+    append(&StepArrays::loss, 1);
+    append(&StepArrays::grad_norm, std::numeric_limits<double>::infinity());
+    append(&StepArrays::lr, 1);
+  }
+  EXPECT_THAT(check(builder).maths.failures, ElementsAre(HasSubstr("grad_norm")));
+}
+
 TEST(CheckMaths, HasNoTrajectoryCheckForOtherContracts) {
   for (const Contract contract : {Contract::kSameTokens, Contract::kDifferentMaths}) {
     BundleBuilder builder = one_round();
