@@ -327,6 +327,19 @@ void check_results(const Bundle& bundle, const Results& results, double toleranc
 }
 
 // What the manifest's plan or the stored row says of an arm, against what the blocks say.
+void check_all_clocks(const Bundle& bundle, Problems& problems) {
+  for (const Arm& arm : bundle.manifest.arms) {
+    Problems of_arm;
+    for (const BlockRecord* block : usable_blocks(bundle, arm.name)) {
+      if (const auto gap = check_clocks(*block)) of_arm.push_back(*gap);
+    }
+    if (of_arm.empty()) continue;
+    problems.push_back(of_arm.size() == 1 ? of_arm.front()
+                                          : fmt::format("{} (and in {} more blocks)",
+                                                        of_arm.front(), of_arm.size() - 1));
+  }
+}
+
 void check_claims(const Bundle& bundle, Problems& problems) {
   for (const Arm& arm : bundle.manifest.arms) {
     const std::vector<BlockPair> pairs = block_pairs(bundle, arm);
@@ -423,6 +436,7 @@ std::vector<std::string> verify(const fs::path& folder, const VerifyOptions& opt
   check_entries(bundle, problems);
   check_rounds(bundle.manifest, problems);
   check_step_counts(bundle, problems);
+  check_all_clocks(bundle, problems);
   check_claims(bundle, problems);
   check_results(bundle, compute_results(bundle), options.tolerance_ratio, problems);
   if (options.checks_git) check_git(folder, bundle.manifest, problems);

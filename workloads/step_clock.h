@@ -18,10 +18,10 @@ struct StepTimes {
 /// Times steps without making the device wait for the host, and without a pause between warm-up
 /// and measured steps.
 ///
-/// On a GPU the host observes the end of step i - 1 only after it has enqueued step i, so the queue
-/// never runs dry on its account; wall times are the differences of these observations. With
-/// instrumentation=minimal only the ends of the warm-up and of the last step are observed, and each
-/// wall time is the mean of its phase.
+/// On a GPU an event ends each step and a thread of its own observes it (EndObserver); wall times
+/// are the differences of these observations. The host stays at most one step ahead of the device.
+/// With instrumentation=minimal only the ends of the warm-up and of the last step are observed, and
+/// each wall time is the mean of its phase.
 class StepClock {
  public:
   virtual ~StepClock() = default;

@@ -170,6 +170,12 @@ BlockRecord make_record(const BlockConfig& block, std::string_view behaviour) {
   return record;
 }
 
+// By the signal itself: a sanitizer's handler would turn it into an exit code.
+void crash() {
+  ::signal(SIGSEGV, SIG_DFL);
+  ::raise(SIGSEGV);
+}
+
 void hang() {
   while (true) ::pause();
 }
@@ -181,7 +187,7 @@ int run() {
   if (!sleep.empty()) sleep_ms(std::stoi(sleep));
   if (behaviour == "slow") sleep_ms(200);
   if (behaviour == "very-slow") sleep_ms(1200);
-  if (behaviour == "crash") ::raise(SIGSEGV);
+  if (behaviour == "crash") crash();
   if (behaviour == "hang") hang();
   if (behaviour == "deaf") {
     ::signal(SIGTERM, SIG_IGN);
@@ -204,7 +210,7 @@ int run() {
     return 0;
   }
   write_json_atomically(path, to_json(make_record(block, behaviour)));
-  if (behaviour == "late-crash") ::raise(SIGSEGV);
+  if (behaviour == "late-crash") crash();
   return 0;
 }
 

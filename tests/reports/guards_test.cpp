@@ -123,6 +123,21 @@ TEST(CheckVariables, WantsNoDifferenceInAnAa) {
   EXPECT_TRUE(check(builder).variables.is_single_variable);
 }
 
+TEST(CheckClocks, ComparesTheStepsWithTheBlockAndWithTheGpu) {
+  BlockRecord block{.arm = "optimizer=loop", .round_index = 3};
+  block.steps.step_wall_ns = {1'000'000, 1'002'000};
+  EXPECT_EQ(check_clocks(block), std::nullopt);
+  block.measured_wall_ns = 2'002'000 * 1004 / 1000;
+  EXPECT_EQ(check_clocks(block), std::nullopt);
+  // What an end of the warm-up that is observed late looks like: a first step that is too short.
+  block.steps.step_gpu_ns = {1'045'000, 1'002'000};
+  EXPECT_EQ(check_clocks(block),
+            "optimizer=loop, round 3: the sum of step_wall_ns, 2002000 ns, differs by -2.2 % from "
+            "the sum of step_gpu_ns, 2047000 ns; allowed is 0.5 %");
+  block.measured_wall_ns = 2'002'000 * 1006 / 1000;
+  EXPECT_THAT(*check_clocks(block), HasSubstr("from measured_wall_ns, 2014012 ns"));
+}
+
 TEST(CheckWork, AcceptsEqualWork) { EXPECT_THAT(check(one_round()).work.failures, IsEmpty()); }
 
 TEST(CheckWork, NamesArmRoundFieldAndBothValues) {

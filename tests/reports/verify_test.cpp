@@ -16,8 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
@@ -164,6 +166,19 @@ TEST_F(Verify, AcceptsARowThatOwnsUpToManyVariables) {
                        [](BlockRecord& block) { block.config.attention = Attention::kMath; });
   write();
   EXPECT_THAT(problems(), IsEmpty());
+}
+
+TEST_F(Verify, FindsClocksThatDisagree) {
+  for (const int round : {0, 1, 2}) {
+    StepArrays& steps = builder_.block("checkpoint=full", round).steps;
+    for (const std::int64_t wall_ns : steps.step_wall_ns) {
+      steps.step_gpu_ns.push_back(wall_ns * 1025 / 1000);
+    }
+  }
+  write();
+  EXPECT_THAT(problems(),
+              ElementsAre(AllOf(StartsWith("checkpoint=full, round 0: the sum of step_wall_ns"),
+                                EndsWith("allowed is 0.5 % (and in 2 more blocks)"))));
 }
 
 TEST_F(Verify, FindsUnequalTokens) {
