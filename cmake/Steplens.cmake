@@ -9,6 +9,17 @@ target_compile_options(steplens_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Werror
     -Wno-missing-field-initializers -Wno-restrict -Wno-maybe-uninitialized>)
 
+# steplens_static_dependency(NAME HEADER ARCHIVE): a system library, static so that the programs are
+# relocatable, as deps::NAME.
+function(steplens_static_dependency name header archive)
+  find_path(STEPLENS_${name}_INCLUDE ${header} REQUIRED)
+  find_library(STEPLENS_${name}_LIBRARY NAMES ${archive} ${name} REQUIRED)
+  mark_as_advanced(STEPLENS_${name}_INCLUDE STEPLENS_${name}_LIBRARY)
+  add_library(deps::${name} UNKNOWN IMPORTED GLOBAL)
+  set_target_properties(deps::${name} PROPERTIES IMPORTED_LOCATION ${STEPLENS_${name}_LIBRARY})
+  target_include_directories(deps::${name} SYSTEM INTERFACE ${STEPLENS_${name}_INCLUDE})
+endfunction()
+
 # steplens_link(TARGET SCOPE LIBRARIES...): links those steplens:: libraries that exist in this build,
 # and all others.
 function(steplens_link target scope)
