@@ -97,6 +97,13 @@ TEST(RunPlan, GivesAllBlocksTheSameSteps) {
   EXPECT_EQ(world.open().manifest.num_measured_steps, 20);
 }
 
+TEST(RunPlan, WarmsUpLongEnoughForTheHostToGetAhead) {
+  FakeWorld world;
+  world.answer = [](const BlockConfig&, int) { return FakeBlock{.detected_warmup_steps = 1}; };
+  world.start(plan_of_rounds(1));
+  EXPECT_EQ(world.ran.back().num_warmup_steps, 4);
+}
+
 TEST(RunPlan, TakesStepsThatTheUserGave) {
   FakeWorld world;
   Plan plan = plan_of_rounds(1);
