@@ -8,6 +8,7 @@
 
 #include "reports/format.h"
 #include "reports/matrix_table.h"
+#include "reports/svg.h"
 
 namespace steplens {
 namespace {
@@ -18,7 +19,6 @@ constexpr double kBottom = 44;  // Axis, its numbers and its title.
 constexpr double kPlotWidth = 420;
 constexpr double kTextWidth = 210;  // "+103.1 % [102.9, 103.3]" and a verdict word.
 constexpr double kLetterWidth = 8;  // Of the 13 px font, for the room that names need.
-constexpr double kNumTicks = 6;
 
 struct Row {
   const ArmResult* arm;
@@ -39,29 +39,6 @@ std::vector<Row> rows_of(const Results& results) {
                     .high_percent = percent_of(*arm->effect_high_ratio)});
   }
   return rows;
-}
-
-// 1, 2 or 5 times a power of ten, so that about kNumTicks of them span `range`.
-double tick_step(double range) {
-  const double rough = range / kNumTicks;
-  const double power = std::pow(10.0, std::floor(std::log10(rough)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (rough <= factor * power) return factor * power;
-  }
-  return 10 * power;
-}
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      default: result += c;
-    }
-  }
-  return result;
 }
 
 std::string_view colour_of(const ArmResult& arm) {
@@ -104,13 +81,7 @@ class Plot {
   }
 
   void begin() {
-    svg_ = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
-        "width=\"{0:.0f}\" "
-        "height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"13\" role=\"img\">\n"
-        "<title>{2}</title>\n"
-        "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
-        width_, bottom_ + kBottom, escaped(headline(results_)));
+    svg_ = svg_begin(width_, bottom_ + kBottom, headline(results_));
     text(left_, 18, "start", "slower");
     text(left_ + kPlotWidth, 18, "end", "faster");
   }
@@ -126,7 +97,7 @@ class Plot {
 
   void draw_axis() {
     const double step = tick_step(high_ - low_);
-    const int num_decimals = std::max(0, -static_cast<int>(std::floor(std::log10(step) + 1e-9)));
+    const int num_decimals = tick_decimals(step);
     const auto first = static_cast<int>(std::ceil(low_ / step));
     const auto last = static_cast<int>(std::floor(high_ / step));
     for (int i = first; i <= last; ++i) {
@@ -165,16 +136,11 @@ class Plot {
   }
 
   void line(double x1, double y1, double x2, double y2, std::string_view colour, double width) {
-    svg_ += fmt::format(
-        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
-        "stroke-width=\"{}\"/>\n",
-        x1, y1, x2, y2, colour, width);
+    svg_ += svg_line(x1, y1, x2, y2, colour, width);
   }
 
   void text(double x, double y, std::string_view anchor, std::string_view content) {
-    svg_ += fmt::format(
-        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"#222222\">{}</text>\n", x, y,
-        anchor, escaped(content));
+    svg_ += svg_text(x, y, anchor, content);
   }
 
   const Results& results_;

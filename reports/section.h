@@ -5,15 +5,17 @@
 #include <vector>
 
 #include "harness/bundle.h"
+#include "reports/breakdown/traced_arm.h"
 #include "reports/document.h"
 #include "reports/results.h"
 
 namespace steplens {
 
-/// What every section reads. Both outlive the report.
+/// What every section reads. All outlive the report.
 struct ReportInput {
   const Bundle& bundle;
   const Results& results;
+  std::span<const TracedArm> traced_arms = {};  // In the order of the matrix, the baseline first.
 };
 
 /// One part of report.md. It only reads; writers decide how its parts look.

@@ -10,6 +10,8 @@ std::vector<Part> aa_parts(const ReportInput& input);
 std::vector<Part> proof_parts(const ReportInput& input);
 std::vector<Part> guards_parts(const ReportInput& input);
 std::vector<Part> steps_parts(const ReportInput& input);
+std::vector<Part> breakdown_parts(const ReportInput& input);
+std::vector<Part> waterfall_parts(const ReportInput& input);
 std::vector<Part> memory_parts(const ReportInput& input);
 std::vector<Part> utilization_parts(const ReportInput& input);
 std::vector<Part> machine_parts(const ReportInput& input);
@@ -27,6 +29,8 @@ std::span<const Section> all_sections() {
       {"proof", "Did each switch take effect?", &proof_parts},
       {"guards", "Same work, same maths?", &guards_parts},
       {"steps", "Steps", &steps_parts},
+      {"breakdown", "Where a step's time goes", &breakdown_parts},
+      {"waterfall", "What makes the difference", &waterfall_parts},
       {"memory", "Memory", &memory_parts},
       {"utilization", "Model FLOP/s utilisation", &utilization_parts},
       {"machine", "State of the machine while measuring", &machine_parts},

@@ -23,6 +23,8 @@ bool is_transfer(const GpuOp& op) {
   return op.kind == GpuOpKind::kCopy || op.kind == GpuOpKind::kSet;
 }
 
+bool needs_module(Phase phase) { return phase == Phase::kForward || phase == Phase::kBackward; }
+
 // A stretch of time that belongs to one operation.
 struct Piece {
   Interval interval;
@@ -176,7 +178,7 @@ class BreakdownBuilder {
       // What comes before the first step that ran has no place in the window.
       if (!starts[index] && result_.steps.empty()) continue;
       StepBreakdown step = {.step_index = static_cast<std::int32_t>(index)};
-      if (starts[index]) step.device.start_ns = *starts[index];
+      step.device.start_ns = starts[index].value_or(0);
       result_.steps.push_back(step);
     }
     close_steps(starts, last_end_ns);
@@ -331,18 +333,18 @@ class BreakdownBuilder {
     const std::vector<std::string> paths = module_paths(trace_);
     // Texts become indices once per distinct value, never per row.
     std::vector<std::pair<std::size_t, std::size_t>> module_indices;
+    module_indices.reserve(paths.size());
     for (const std::string& path : paths) {
-      if (path.empty()) {
-        module_indices.emplace_back(modules.index_of(kNone), kinds.index_of(kNone));
-      } else {
-        module_indices.emplace_back(modules.index_of(path), kinds.index_of(module_kind(path)));
-      }
+      module_indices.emplace_back(modules.index_of(path), kinds.index_of(module_kind(path)));
     }
-    const std::pair<std::size_t, std::size_t> no_module = {modules.index_of(kNone),
-                                                           kinds.index_of(kNone)};
     std::array<std::size_t, kNumPhases> phase_indices = {};
+    std::array<std::pair<std::size_t, std::size_t>, kNumPhases> phase_module_indices;
     for (std::size_t i = 0; i < kNumPhases; ++i) {
-      phase_indices[i] = phases.index_of(i == 0 ? kNone : name_of(static_cast<Phase>(i)));
+      const auto phase = static_cast<Phase>(i);
+      const std::string_view name = phase == Phase::kNone ? kNone : name_of(phase);
+      const std::string_view module = needs_module(phase) ? kNone : name;
+      phase_indices[i] = phases.index_of(name);
+      phase_module_indices[i] = {modules.index_of(module), kinds.index_of(module)};
     }
     std::array<std::size_t, kNumKernelCategories> category_indices = {};
     for (std::size_t i = 0; i < kNumKernelCategories; ++i) {
@@ -358,8 +360,11 @@ class BreakdownBuilder {
       return index;
     };
     const auto indices_of = [&](const GpuOp& op) {
-      const auto [module, kind] = op.range < paths.size() ? module_indices[op.range] : no_module;
-      return GroupIndices{.phase = phase_indices[static_cast<std::size_t>(op.phase)],
+      const auto phase_index = static_cast<std::size_t>(op.phase);
+      const bool has_module = op.range < paths.size() && !paths[op.range].empty();
+      const auto [module, kind] =
+          has_module ? module_indices[op.range] : phase_module_indices[phase_index];
+      return GroupIndices{.phase = phase_indices[phase_index],
                           .module = module,
                           .module_kind = kind,
                           .category = category_indices[static_cast<std::size_t>(category(op))],
@@ -384,8 +389,7 @@ class BreakdownBuilder {
       add(indices, op.phase, first_step, {.num_operations = 1});
       for_each_step(interval_of(op), [&](std::size_t step, Interval part) {
         add(indices, op.phase, step, {.summed_ns = part.length_ns()});
-        count_coverage(op, !paths.empty() && op.range < paths.size() && !paths[op.range].empty(),
-                       part.length_ns());
+        count_coverage(op, op.range < paths.size() && !paths[op.range].empty(), part.length_ns());
       });
       StepTimes& times = result_.steps[first_step].times;
       ++(is_transfer(op) ? times.num_copies : times.num_kernels);
@@ -394,7 +398,8 @@ class BreakdownBuilder {
       if (needs_launch && idle_.launch_of(op) == nullptr) ++result_.num_without_launch;
     }
     exclusive_by_step_ns_.assign(num_steps, 0);
-    const std::array<const Intervals*, kNumDeviceWorks> hidden = {&kNothing, &compute_,
+    const Intervals nothing;
+    const std::array<const Intervals*, kNumDeviceWorks> hidden = {&nothing, &compute_,
                                                                   &compute_or_communication_};
     for (std::size_t kind = 0; kind < kNumDeviceWorks; ++kind) {
       for (const Piece& piece : exclusive_pieces(static_cast<DeviceWork>(kind), *hidden[kind])) {
@@ -422,9 +427,11 @@ class BreakdownBuilder {
   }
 
   void count_coverage(const GpuOp& op, bool has_module, std::int64_t duration_ns) {
-    const bool needs_module = op.phase == Phase::kForward || op.phase == Phase::kBackward;
-    const bool is_covered = op.attribution != Attribution::kNone && op.phase != Phase::kNone &&
-                            (has_module || !needs_module);
+    // A bucket of gradients belongs to many modules.
+    const bool is_whole =
+        has_module || !needs_module(op.phase) || work(op) == DeviceWork::kCommunication;
+    const bool is_covered =
+        op.attribution != Attribution::kNone && op.phase != Phase::kNone && is_whole;
     result_.operation_ns += duration_ns;
     if (is_covered) result_.covered_ns += duration_ns;
   }
@@ -448,8 +455,6 @@ class BreakdownBuilder {
       result_.total += times;
     }
   }
-
-  inline static const Intervals kNothing;
 
   const Trace& trace_;
   std::uint8_t device_;

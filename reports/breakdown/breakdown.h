@@ -102,14 +102,15 @@ struct Breakdown {
 
   // Longest exclusive time first.
   std::vector<UsageGroup> phases;
-  std::vector<UsageGroup> modules;       // "block 3/attention"
+  std::vector<UsageGroup> modules;       // "block 3/attention"; the phase where it has none.
   std::vector<UsageGroup> module_kinds;  // "block/attention"
   std::vector<UsageGroup> categories;
   std::vector<UsageGroup> kernels;  // By name; `key` is as in the trace.
 
   // Of the operations in the window, by summed durations.
   std::int64_t operation_ns = 0;
-  std::int64_t covered_ns = 0;  // With a phase and, in forward and backward, a module.
+  // With a phase and, in forward and backward and but for communication, a module.
+  std::int64_t covered_ns = 0;
 
   std::int64_t num_operations = 0;  // In the window. Not among them:
   std::int64_t num_zero_timestamps = 0;

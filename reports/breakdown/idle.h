@@ -28,7 +28,7 @@ std::string_view name_of(IdleClass idle);   // "profiler", "data_wait", ...: par
 std::string_view label_of(IdleClass idle);  // "profiler", "data wait", ...
 
 /// Range instances of this NVTX domain are a profiler's own work.
-inline constexpr std::string_view kProfilerDomain = "profiler";
+inline constexpr std::string_view kProfilerDomain = "steplens.profiler";
 
 /// Is it a runtime or driver call that takes device memory from the driver or gives it back?
 bool is_allocator_call(std::string_view name);
@@ -40,7 +40,7 @@ bool is_waiting_call(std::string_view name);
 /// Host threads are those that open the ranges "step" or launch the steps' kernels; what other
 /// threads do (loading, watching) delays nobody. Of an idle interval [g, h) before an operation
 /// that a call launched:
-///  1. profiler: what lies in a range of the domain "profiler".
+///  1. profiler: what lies in a range of that domain.
 ///  2. If the call had returned by g, the rest is dependency: the host had done its part.
 ///  3. allocator: what lies in a cudaMalloc, cudaFree, cuMemMap, ... of any thread.
 ///  4. data wait: what lies in a range "data", or below one, of a host thread.

@@ -80,7 +80,7 @@ bool is_builtin(std::string_view argument) {
 
 // Functors of the project's libraries are often wrapped in ones that say nothing.
 bool is_wrapper(std::string_view base) {
-  return base.starts_with("gpu_kernel_impl") || base == "TensorListMetadata" ||
+  return base.starts_with("gpu_kernel_impl") || base.ends_with("TensorListMetadata") ||
          base.ends_with("OpsMetadata");
 }
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <cctype>
 
+#include <fmt/format.h>
+
 namespace steplens {
 namespace {
 
@@ -36,7 +38,7 @@ std::vector<std::string> module_paths(const Trace& trace) {
     if (!is_ours) {
       paths[row] = above;
     } else if (!is_structure(name)) {
-      paths[row] = above.empty() ? name : above + "/" + name;
+      paths[row] = above.empty() ? name : fmt::format("{}/{}", above, name);
     }
   }
   return paths;

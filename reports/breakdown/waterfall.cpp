@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <functional>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -134,8 +134,8 @@ class WaterfallBuilder {
       difference.row = std::move(row);
       result.kernels.push_back(std::move(difference));
     }
-    std::ranges::stable_sort(result.kernels, std::greater<>(), [](const KernelDifference& kernel) {
-      return std::abs(kernel.row.difference_ns);
+    std::ranges::sort(result.kernels, {}, [](const KernelDifference& kernel) {
+      return std::pair(-std::abs(kernel.row.difference_ns), std::string_view(kernel.row.key));
     });
   }
 
@@ -184,8 +184,9 @@ std::vector<std::int64_t> apportion(std::span<const Numerator> numerators, Numer
   const auto num_ceilings = static_cast<std::size_t>(rounded - sum_of_floors);
   std::vector<std::size_t> order(numerators.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::greater<>(),
-                           [&](std::size_t i) { return numerators[i] - parts[i] * denominator; });
+  std::ranges::sort(order, {}, [&](std::size_t i) {
+    return std::pair(parts[i] * denominator - numerators[i], i);
+  });
   SL_CHECK(num_ceilings <= order.size());
   for (std::size_t i = 0; i < num_ceilings; ++i) ++parts[order[i]];
   return parts;

@@ -11,7 +11,6 @@ namespace steplens {
 namespace {
 
 using ::testing::DoubleEq;
-using ::testing::ElementsAre;
 using ::testing::Optional;
 
 constexpr std::string_view kForward = "step/micro-step/forward";
@@ -192,7 +191,8 @@ TEST(ComputeBreakdown, GroupsByPhaseModuleAndName) {
   EXPECT_EQ(exclusive_ns(breakdown.phases, "optimizer"), 10);
   EXPECT_EQ(exclusive_ns(breakdown.modules, "block 1/mlp"), 70);
   EXPECT_EQ(exclusive_ns(breakdown.modules, "block 2/mlp"), 20);
-  EXPECT_EQ(exclusive_ns(breakdown.modules, "none"), 10);
+  EXPECT_EQ(exclusive_ns(breakdown.modules, "optimizer"), 10) << "a phase without modules is one";
+  EXPECT_EQ(find(breakdown.modules, "none"), nullptr);
   EXPECT_EQ(find(breakdown.modules, "block 0/attention"), nullptr);
   const UsageGroup* mlp = find(breakdown.module_kinds, "block/mlp");
   ASSERT_NE(mlp, nullptr);
@@ -223,6 +223,13 @@ TEST(ComputeBreakdown, OnlyRangesCover) {
   // A phase alone is not enough in forward and backward.
   builder.kernel("nvjet_a", 110, 200, 0, kForward);
   EXPECT_THAT(compute_breakdown(builder.trace()).coverage_ratio(), Optional(DoubleEq(0.5)));
+}
+
+TEST(ComputeBreakdown, CommunicationNeedsNoModule) {
+  TraceBuilder builder;
+  builder.kernel("nvjet_a", 0, 100, 0, kMlp);
+  builder.kernel("ncclDevKernel_AllReduce", 100, 200, 0, "step/micro-step/backward");
+  EXPECT_THAT(compute_breakdown(builder.trace()).coverage_ratio(), Optional(DoubleEq(1)));
 }
 
 // kineto #109, #646: kernels at time 0 and with negative durations.
@@ -256,7 +263,7 @@ TEST(ComputeBreakdown, CountsWholeGraphsOnlyWithoutTheirKernels) {
 TEST(ComputeBreakdown, ReadsTheOperatorsOfACpuArm) {
   TraceBuilder builder;
   for (const std::int32_t step : {0, 1}) {
-    const std::int64_t t = 1000 * step;
+    const std::int64_t t = std::int64_t{1000} * step;
     builder.open("data", t - 100, t);
     builder.open("step", t, t + 880);
     builder.cpu_operator("aten::mm", t, t + 500, step, kMlp);
@@ -311,7 +318,7 @@ TEST(ComputeBreakdown, AddsUpForAnyTrace) {
       if (draw(4) == 0) builder.api("cudaMalloc", start - 20, start - 5);
       if (draw(4) == 0) builder.api("cudaStreamSynchronize", start - 40, start - 15);
       if (draw(4) == 0) builder.open("data", start - 10, start);
-      if (draw(9) == 0) builder.open("flush", start - 3, start, "main", "profiler");
+      if (draw(9) == 0) builder.open("flush", start - 3, start, "main", kProfilerDomain);
     }
     const Trace& trace = builder.trace();
     const Breakdown breakdown = compute_breakdown(trace);

@@ -172,6 +172,12 @@ TEST(KernelDisplayName, KeepsWhatTellsKernelsApart) {
                 "anonymous namespace)::TensorListMetadata<1>, at::native::(anonymous namespace)::"
                 "LpNormFunctor<float, 2> >(int)"),
             "multi_tensor_apply_kernel<LpNormFunctor>");
+  EXPECT_EQ(kernel_display_name(
+                "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::("
+                "anonymous namespace)::FusedOptimizerTensorListMetadata<4>, at::native::("
+                "anonymous namespace)::FusedAdamMathFunctor<float, 4, (at::native::ADAM_MODE)1> >"
+                "(int)"),
+            "multi_tensor_apply_kernel<FusedAdamMathFunctor>");
   EXPECT_EQ(kernel_display_name("spin_kernel(long)"), "spin_kernel(long)");
   EXPECT_EQ(kernel_display_name("steplens::(anonymous namespace)::spin_kernel(long)"),
             "spin_kernel");

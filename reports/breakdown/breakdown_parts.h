@@ -1,0 +1,51 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/breakdown/traced_arm.h"
+#include "reports/breakdown/waterfall.h"
+#include "reports/document.h"
+
+/// What the report says about traces. Everything is empty without an arm that has steps.
+namespace steplens {
+
+/// One row an arm: the step and its parts, busy share, kernels, coverage, trace / throughput.
+Table breakdown_table(std::span<const TracedArm> arms);
+
+/// One row an arm: idle time a step by class.
+Table idle_table(std::span<const TracedArm> arms);
+
+/// One row an arm: exclusive time a step by category.
+Table category_table(std::span<const TracedArm> arms);
+
+/// One row an arm: exclusive time a step by phase.
+Table phase_table(std::span<const TracedArm> arms);
+
+/// One row a kind of module: exclusive time a step in the phases.
+Table module_table(const Breakdown& breakdown);
+
+/// The `max_rows` kernels with the longest exclusive time, and the rest as a last row.
+Table kernel_table(const Breakdown& breakdown, std::size_t max_rows = 12);
+
+/// What shakes a breakdown, loud words first: lost data, parts that do not sum up, distortion, low
+/// coverage, rows left out. Each is a sentence that begins with the arm.
+std::vector<std::string> breakdown_warnings(std::span<const TracedArm> arms);
+
+/// From the reference's step over its parts to the candidate's. Rows below 0.1 % of the reference's
+/// step are one row at the end, so that the column still sums to the total.
+Table waterfall_table(const Waterfall& waterfall, std::span<const WaterfallRow> rows);
+
+/// The `max_rows` kernels whose time changed most.
+Table kernel_change_table(const Waterfall& waterfall, std::size_t max_rows = 8);
+
+/// Stacked bars: a step of each arm by category (of communication and copies what is exposed), then
+/// idle time by who is to blame. An SVG file; empty without an arm that has steps.
+std::string breakdown_svg(std::span<const TracedArm> arms);
+
+/// File name of that picture, beside the report.
+inline constexpr std::string_view kBreakdownPlot = "breakdown.svg";
+
+}  // namespace steplens
