@@ -16,8 +16,8 @@ namespace steplens {
 namespace {
 
 constexpr std::size_t kMaxDictionary = 256;
-// A run costs two to four bytes on disk, but also a branch that the processor guesses wrong.
-constexpr std::size_t kBytesPerRun = 8;
+// What a run costs beyond its value: bytes for the length, and branches that are guessed wrong.
+constexpr std::size_t kBytesPerRun = 5;
 
 // Bytes that hold `value`; 0 for 0.
 std::uint8_t width_of(std::uint64_t value) {
@@ -180,7 +180,7 @@ std::uint64_t append_column(std::string& payload, std::uint8_t id,
   const std::uint8_t width = std::min(plane_width, delta_width);
   if (shape.num_runs == 1) {
     header.base = shape.max;
-  } else if (shape.num_runs * kBytesPerRun <= codes.size() * width) {
+  } else if (shape.num_runs * (kBytesPerRun + width) <= codes.size() * width) {
     header.encoding = Encoding::kRuns;
     header.base = codes.front();
     append_runs(payload, codes);

@@ -23,7 +23,7 @@
 namespace steplens {
 namespace {
 
-// Level 3 makes a trace 4 % smaller in twice the time.
+// Level 3 takes a fifth longer and makes a trace no smaller, level -1 makes it 8 % larger.
 constexpr int kZstdLevel = 1;
 
 constexpr std::size_t kMaxTextBytes = std::size_t{1} << 24;
