@@ -15,7 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 3> kKinds = {"throughput", "pilot", "soak"};
+constexpr std::array<std::string_view, 5> kKinds = {"throughput", "pilot", "soak", "trace",
+                                                    "graph-trace"};
 constexpr std::array<std::string_view, 7> kStatuses = {"ok",      "oom",         "nan",    "crash",
                                                        "timeout", "unsupported", "invalid"};
 
@@ -103,6 +104,9 @@ double rate_per_s(const std::vector<std::int64_t>& counts, const StepArrays& ste
 }  // namespace
 
 std::string_view name_of(BlockKind kind) { return kKinds.at(static_cast<std::size_t>(kind)); }
+bool is_traced(BlockKind kind) {
+  return kind == BlockKind::kTrace || kind == BlockKind::kGraphTrace;
+}
 BlockKind block_kind_from_name(std::string_view name) {
   return static_cast<BlockKind>(index_or_throw(kKinds, name, "kind"));
 }

@@ -22,9 +22,13 @@ enum class BlockKind {
   kThroughput,  // No tracing at all. The only kind that enters an estimate.
   kPilot,  // Finds the warm-up and counts operators for the proof of effect; not used for rates.
   kSoak,   // Brings the machine to its working temperature; stored, not used.
+  kTrace,  // Writes trace.slt beside block.json: every kernel of the measured steps.
+  kGraphTrace,  // The same with one row a graph launch.
 };
-std::string_view name_of(BlockKind kind);  // "throughput", "pilot", "soak"
+std::string_view name_of(BlockKind kind);  // "throughput", "pilot", "soak", "trace", "graph-trace"
 BlockKind block_kind_from_name(std::string_view name);
+/// Does a block of this kind write a trace?
+bool is_traced(BlockKind kind);
 
 /// How a block ended.
 enum class BlockStatus { kOk, kOom, kNan, kCrash, kTimeout, kUnsupported, kInvalid };

@@ -132,7 +132,7 @@ class Loader {
           }
         }
         {
-          const Range range("data");
+          const ScopedRange range("data");
           fill(slot, source_(i), is_pinned_);
         }
         count_event("loader_thread_batches");
@@ -168,7 +168,7 @@ class SyncFeed final : public DataFeed {
         source_(std::move(source)) {}
 
   FedStep next() override {
-    const Range range("data");
+    const ScopedRange range("data");
     const std::int64_t start_ns = now_ns();
     HostStep host;
     fill(host, source_(num_fed_++), /*is_pinned=*/false);
@@ -191,7 +191,7 @@ class PrefetchFeed final : public DataFeed {
         loader_(std::move(source), num_steps, /*is_pinned=*/false) {}
 
   FedStep next() override {
-    const Range range("data");
+    const ScopedRange range("data");
     const std::int64_t start_ns = now_ns();
     HostStep host = loader_.take();
     FedStep fed;
@@ -223,7 +223,7 @@ class PinnedFeed final : public DataFeed {
         loader_(std::move(source), num_steps, /*is_pinned=*/true) {}
 
   FedStep next() override {
-    const Range range("data");
+    const ScopedRange range("data");
     const std::int64_t start_ns = now_ns();
     if (num_enqueued_ == num_fed_) enqueue_copy();
     Slot& slot = slots_[static_cast<std::size_t>(num_fed_ % kNumDeviceSlots)];

@@ -102,7 +102,7 @@ at::Tensor Model::rotate(const at::Tensor& x_BHTD) const {
 at::Tensor Model::block(std::size_t layer_index, const at::Tensor& x_BTC,
                         at::TensorList weights) const {
   SL_CHECK(weights.size() == kTensorsPerBlock);
-  const Range range(range_names_[layer_index].c_str());
+  const ScopedRange range(range_names_[layer_index].c_str());
   count_event("block_forwards");
   const ModelShape& shape = config_.shape;
   const std::int64_t num_rows = x_BTC.size(0);
@@ -114,10 +114,10 @@ at::Tensor Model::block(std::size_t layer_index, const at::Tensor& x_BTC,
   {
     at::Tensor h;
     {
-      const Range norm("norm");
+      const ScopedRange norm("norm");
       h = at::rms_norm(x_BTC, {shape.d_model}, weights[0], config_.norm_epsilon);
     }
-    const Range attention("attention");
+    const ScopedRange attention("attention");
     const at::Tensor qkv = at::linear(h, weights[1]);
     const std::vector<at::Tensor> parts = qkv.split_with_sizes({q_width, kv_width, kv_width}, 2);
     const auto heads = [&](const at::Tensor& part, std::int64_t num_heads) {
@@ -134,10 +134,10 @@ at::Tensor Model::block(std::size_t layer_index, const at::Tensor& x_BTC,
   }
   at::Tensor h;
   {
-    const Range norm("norm");
+    const ScopedRange norm("norm");
     h = at::rms_norm(x, {shape.d_model}, weights[3], config_.norm_epsilon);
   }
-  const Range mlp("mlp");
+  const ScopedRange mlp("mlp");
   const std::vector<at::Tensor> gate_up = at::linear(h, weights[4]).split(shape.ffn_width, 2);
   return x + at::linear(at::silu(gate_up[0]) * gate_up[1], weights[5]);
 }
@@ -147,7 +147,7 @@ at::Tensor Model::loss_sum(const at::Tensor& tokens_BT, const at::Tensor& target
   const ModelShape& shape = config_.shape;
   at::Tensor x_BTC;
   {
-    const Range range("embedding");
+    const ScopedRange range("embedding");
     x_BTC = at::embedding(parameters_.front().value, tokens_BT);
   }
   for (std::size_t layer = 0; layer < static_cast<std::size_t>(shape.num_layers); ++layer) {
@@ -162,16 +162,16 @@ at::Tensor Model::loss_sum(const at::Tensor& tokens_BT, const at::Tensor& target
   }
   at::Tensor h_BTC;
   {
-    const Range range("norm");
+    const ScopedRange range("norm");
     h_BTC = at::rms_norm(x_BTC, {shape.d_model}, parameters_[parameters_.size() - 2].value,
                          config_.norm_epsilon);
   }
   at::Tensor logits_BTV;
   {
-    const Range range("head");
+    const ScopedRange range("head");
     logits_BTV = at::linear(h_BTC, parameters_.back().value);
   }
-  const Range range("loss");
+  const ScopedRange range("loss");
   return at::cross_entropy_loss(logits_BTV.view({-1, shape.vocab_size}), targets_BT.reshape({-1}),
                                 {}, at::Reduction::Sum, /*ignore_index=*/-100);
 }

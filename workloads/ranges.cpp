@@ -1,12 +1,21 @@
 #include "workloads/ranges.h"
 
 #include <atomic>
+#include <vector>
+
+#include "harness/trace/range_names.h"
 
 namespace steplens {
 namespace {
 
 std::atomic<bool> is_on{true};
 std::atomic<std::int64_t> num_opened{0};
+thread_local std::vector<std::string> open_names;
+
+bool is_structure(const std::string& name) {
+  return name == kStepRangeName || name == kMicroStepRangeName ||
+         phase_of_range_name(name) != Phase::kNone;
+}
 
 }  // namespace
 
@@ -14,14 +23,29 @@ void enable_ranges(bool is_enabled) { is_on = is_enabled; }
 bool ranges_are_enabled() { return is_on.load(std::memory_order_relaxed); }
 std::int64_t num_ranges_opened() { return num_opened.load(); }
 
-Range::Range(const char* name) : is_open_(ranges_are_enabled()) {
+std::string open_modules() {
+  std::string modules;
+  for (const std::string& name : open_names) {
+    if (is_structure(name)) {
+      modules.clear();
+    } else {
+      modules += modules.empty() ? name : "/" + name;
+    }
+  }
+  return modules;
+}
+
+ScopedRange::ScopedRange(const char* name) : is_open_(ranges_are_enabled()) {
   if (!is_open_) return;
   nvtxRangePushA(name);
+  open_names.emplace_back(name);
   num_opened.fetch_add(1, std::memory_order_relaxed);
 }
 
-Range::~Range() {
-  if (is_open_) nvtxRangePop();
+ScopedRange::~ScopedRange() {
+  if (!is_open_) return;
+  open_names.pop_back();
+  nvtxRangePop();
 }
 
 }  // namespace steplens

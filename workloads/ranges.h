@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <nvtx3/nvToolsExt.h>
 
@@ -14,15 +15,18 @@ bool ranges_are_enabled();
 /// Ranges opened since the process began, all threads.
 std::int64_t num_ranges_opened();
 
+/// What is open on this thread below the step's phase, joined by slashes: "block 3/attention".
+std::string open_modules();
+
 /// Names the enclosing scope on every profiler's timeline, on the calling thread: step, micro-step,
 /// the phases data, forward, backward, clip, optimizer, and the modules. NVTX only, so that Nsight
 /// Systems reads the same ranges. `name` must outlive the call only.
-class Range {
+class ScopedRange {
  public:
-  [[nodiscard]] explicit Range(const char* name);
-  ~Range();
-  Range(const Range&) = delete;
-  Range& operator=(const Range&) = delete;
+  [[nodiscard]] explicit ScopedRange(const char* name);
+  ~ScopedRange();
+  ScopedRange(const ScopedRange&) = delete;
+  ScopedRange& operator=(const ScopedRange&) = delete;
 
  private:
   bool is_open_;

@@ -16,7 +16,9 @@
 
 #include "harness/error.h"
 #include "harness/statistics.h"
+#include "harness/trace/range_names.h"
 #include "workloads/attention.h"
+#include "workloads/autograd_ranges.h"
 #include "workloads/catalog/batcher.h"
 #include "workloads/catalog/data_hash.h"
 #include "workloads/catalog/toggles.h"
@@ -93,6 +95,8 @@ class BlockRun {
     if (config_.device == Device::kCuda) c10::cuda::CUDACachingAllocator::emptyCache();
     const std::unique_ptr<StepExecutor> executor = make_step_executor(config_, train_step);
     consumed_.reserve(static_cast<std::size_t>(num_data_steps()));
+    std::optional<AutogradRanges> autograd_ranges;
+    if (is_traced(block_.kind)) autograd_ranges.emplace(config_.device == Device::kCpu);
     std::unique_ptr<DataFeed> feed = make_data_feed(
         config_, [this](std::int64_t index) { return make_batch(index); }, num_data_steps());
 
@@ -127,6 +131,7 @@ class BlockRun {
   }
 
   void run_step(DataFeed& feed, StepExecutor& executor, StepArrays& arrays) {
+    const ScopedRange range(kStepRangeName.data());
     FedStep fed = feed.next();
     arrays.num_positions.push_back(fed.num_positions);
     arrays.num_valid_tokens.push_back(fed.num_valid_tokens);
@@ -155,7 +160,10 @@ class BlockRun {
       clock->end_step();
       events.push_back(num_events(executor) != before);
     }
-    record.measured_wall_ns = take_times(all, clock->finish());
+    {
+      const ScopedRange fence(kFenceRangeName.data());
+      record.measured_wall_ns = take_times(all, clock->finish());
+    }
     if (is_sampled) record.samples = sampler_.stop();
     split(all, static_cast<std::size_t>(block_.num_warmup_steps), record);
 
@@ -363,7 +371,7 @@ BlockRecord run_block(const BlockConfig& block, Sampler& sampler) {
   const std::string_view reason = why_not(config);
   if (!reason.empty()) return end_as(BlockStatus::kUnsupported, std::string(reason));
   prepare_process(config, block.device_id);
-  enable_ranges(config.instrumentation == Instrumentation::kFull);
+  enable_ranges(config.instrumentation == Instrumentation::kFull || is_traced(block.kind));
   force_attention(config.attention);
   try {
     // One side stream for everything, graph or not: autograd's nodes remember the stream on which

@@ -36,10 +36,12 @@ class GraphExecutor final : public StepExecutor {
       return;
     }
     if (!graph_) capture(step);
-    const Range range("step");
-    for (std::size_t i = 0; i < inputs_.micro_batches.size(); ++i) {
-      inputs_.micro_batches[i].tokens_BT.copy_(step.micro_batches[i].tokens_BT, true);
-      inputs_.micro_batches[i].targets_BT.copy_(step.micro_batches[i].targets_BT, true);
+    {
+      const ScopedRange data("data");
+      for (std::size_t i = 0; i < inputs_.micro_batches.size(); ++i) {
+        inputs_.micro_batches[i].tokens_BT.copy_(step.micro_batches[i].tokens_BT, true);
+        inputs_.micro_batches[i].targets_BT.copy_(step.micro_batches[i].targets_BT, true);
+      }
     }
     SL_CHECK(step.num_loss_tokens == inputs_.num_loss_tokens);  // Baked into the graph.
     graph_->replay();

@@ -70,21 +70,24 @@ at::Tensor TrainStep::accumulate(const DeviceStep& step) {
   const double weight = 1.0 / static_cast<double>(step.num_loss_tokens);
   at::Tensor total;
   for (const DeviceMicroBatch& micro : step.micro_batches) {
-    const Range micro_step("micro-step");
+    const ScopedRange micro_step("micro-step");
     at::Tensor loss;
     {
-      const Range forward("forward");
+      const ScopedRange forward("forward");
       const AutocastScope autocast(autocast_mode(config_));
-      loss = model_.loss_sum(micro.tokens_BT, micro.targets_BT) * weight;
+      const at::Tensor sum = model_.loss_sum(micro.tokens_BT, micro.targets_BT);
+      const ScopedRange mean("loss");
+      loss = sum * weight;
     }
     {
-      const Range backward("backward");
+      const ScopedRange backward("backward");
       if (scaler_.is_active()) {
         (loss * scaler_.scale()).backward();
       } else {
         loss.backward();
       }
     }
+    const ScopedRange other("other");
     const at::Tensor detached = loss.detach();
     if (config_.sync_every_micro_step) {
       // What a training loop that prints its loss does: wait for the device and read one number.
@@ -97,29 +100,30 @@ at::Tensor TrainStep::accumulate(const DeviceStep& step) {
 }
 
 void TrainStep::run(const DeviceStep& step) {
-  const Range range("step");
   reset_gradients();
   const at::Tensor loss = accumulate(step);
-  const at::Tensor learning_rate = schedule_.index_select(0, step_index_).reshape({});
   at::Tensor grad_norm;
   {
-    const Range clip("clip");
+    const ScopedRange clip("clip");
     const std::vector<at::Tensor> gradients = gradients_of(model_);
     scaler_.unscale(gradients);
     grad_norm = clip_gradients(gradients, config_.max_grad_norm);
   }
+  at::Tensor learning_rate;
   {
-    const Range optimizer("optimizer");
+    const ScopedRange optimizer("optimizer");
+    learning_rate = schedule_.index_select(0, step_index_).reshape({});
     optimizer_->step(learning_rate, learning_rate_at(config_, host_step_index_),
                      scaler_.found_inf());
     scaler_.update();
   }
+  ++host_step_index_;
+  const ScopedRange other("other");
   log_.append(loss, grad_norm, learning_rate);
   {
     const c10::AutoGradMode no_grad(false);
     step_index_.add_(1);
   }
-  ++host_step_index_;
   if (config_.injected_spin_ns > 0) {
     count_event("injected_spins");
     spin(config_.device, config_.injected_spin_ns);

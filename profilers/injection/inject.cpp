@@ -1,0 +1,81 @@
+// libsteplens_inject.so: loaded by the CUDA driver (CUDA_INJECTION64_PATH) and by NVTX
+// (NVTX_INJECTION64_PATH) into any program, it records what TraceRequest asks for.
+
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <fmt/format.h>
+#include <nvtx3/nvToolsExt.h>
+#include <unistd.h>
+
+#include "profilers/cupti/cupti_api.h"
+#include "profilers/injection/nvtx_listener.h"
+#include "profilers/injection/trace_session.h"
+
+#define SL_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace steplens {
+namespace {
+
+// A process that the traced one starts inherits its environment, but the trace is not its.
+constexpr const char* kOwner = "STEPLENS_TRACE_PROCESS";
+
+void finish_at_exit();
+
+// Never destroyed: NVTX and CUPTI may call until the process is gone. Null if nothing is asked for.
+TraceSession* session() {
+  static TraceSession* instance = []() -> TraceSession* {
+    try {
+      const std::string pid = std::to_string(::getpid());
+      const char* owner = std::getenv(kOwner);
+      if (owner != nullptr && pid != owner) return nullptr;
+      std::optional<TraceRequest> request = trace_request_from_environment();
+      if (!request) return nullptr;
+      ::setenv(kOwner, pid.c_str(), 1);
+      std::atexit(finish_at_exit);
+      return new TraceSession(std::move(*request));
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "steplens: not traced: {}\n", error.what());
+      return nullptr;
+    }
+  }();
+  return instance;
+}
+
+void finish_at_exit() {
+  const std::string failure = session()->finish();
+  if (!failure.empty()) fmt::print(stderr, "steplens: {}\n", failure);
+}
+
+}  // namespace
+}  // namespace steplens
+
+/// Called by the CUDA driver when it initialises.
+SL_EXPORT int InitializeInjection() {
+  using namespace steplens;
+  if (TraceSession* session_or_null = session()) {
+    std::string why_not;
+    const CuptiApi* cupti = load_cupti(why_not);
+    session_or_null->start_cuda(cupti, why_not);
+  }
+  return 1;
+}
+
+/// Called by each module's NVTX at its first call.
+SL_EXPORT int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export_table) {
+  using namespace steplens;
+  TraceSession* session_or_null = session();
+  return session_or_null == nullptr ? 0 : attach_nvtx(get_export_table, session_or_null->ranges());
+}
+
+/// For a program that knows that it is traced: ends the window and writes the file now. Returns
+/// null, or why there is no file; the text stays valid.
+SL_EXPORT const char* steplens_inject_finish() {
+  static std::string failure;
+  if (steplens::session() == nullptr) return "no trace was asked for";
+  failure = steplens::session()->finish();
+  return failure.empty() ? nullptr : failure.c_str();
+}

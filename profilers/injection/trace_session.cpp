@@ -1,0 +1,133 @@
+#include "profilers/injection/trace_session.h"
+
+#include <exception>
+#include <utility>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "harness/build_info.h"
+#include "harness/error.h"
+#include "harness/trace/range_names.h"
+#include "harness/trace/trace_writer.h"
+
+namespace steplens {
+namespace {
+
+// The driver's own wait, without linking the driver. Fails harmlessly where CUDA was not used.
+void synchronize_context() {
+  using Synchronize = int (*)();
+  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (driver == nullptr) return;
+  const auto synchronize = reinterpret_cast<Synchronize>(::dlsym(driver, "cuCtxSynchronize"));
+  if (synchronize != nullptr) synchronize();
+}
+
+}  // namespace
+
+TraceSession::TraceSession(TraceRequest request)
+    : request_(std::move(request)),
+      ranges_(names_),
+      fence_(synchronize_context) {
+  ranges_.watch_steps(
+      kStepRangeName,
+      [this](std::int64_t step, std::int64_t time_ns) { begin_step(step, time_ns); },
+      [this](std::int64_t step, std::int64_t /*time_ns*/) { end_step(step); });
+  if (!request_.first_step) open_window(unix_now_ns(), 0);
+}
+
+void TraceSession::start_cuda(const CuptiApi* cupti, const std::string& why_not) {
+  const std::lock_guard lock(mutex_);
+  if (collector_ != nullptr || is_closed_) return;
+  if (cupti == nullptr) {
+    cuda_absent_reason_ = why_not;
+    return;
+  }
+  try {
+    auto collector = std::make_unique<CuptiCollector>(
+        *cupti, names_, ranges_,
+        CollectorOptions{.is_whole_graph = request_.kind == TraceKind::kGraphTrace,
+                         .is_null = request_.kind == TraceKind::kNull});
+    collector->start();
+    collector_ = std::move(collector);
+    cuda_absent_reason_.clear();
+  } catch (const std::exception& error) {
+    cuda_absent_reason_ = error.what();
+    fmt::print(stderr, "steplens: {}\n", error.what());
+  }
+  if (collector_ != nullptr && window_) collector_->open_window(window_->start_ns);
+}
+
+void TraceSession::open_window(std::int64_t start_ns, std::int64_t step_number) {
+  window_ = TraceWindow{.start_ns = start_ns, .first_step_number = step_number};
+  ranges_.set_recording(true);
+  if (collector_ != nullptr) collector_->open_window(start_ns);
+}
+
+void TraceSession::begin_step(std::int64_t step_number, std::int64_t time_ns) {
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) return;
+  if (collector_ != nullptr) collector_->bracket_clocks();
+  if (!window_ && request_.first_step && step_number >= *request_.first_step) {
+    open_window(time_ns, step_number);
+  }
+}
+
+void TraceSession::end_step(std::int64_t /*step_number*/) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!window_ || is_closed_) return;
+    ++num_steps_done_;
+    if (!request_.first_step || num_steps_done_ < request_.num_steps) return;
+  }
+  finish();
+}
+
+// The device finishes the window's work while its records still arrive; only then is it cut off.
+void TraceSession::close_window() {
+  ranges_.push(0, kFenceRangeName);
+  if (collector_ != nullptr) fence_();
+  ranges_.pop(0);
+  window_->end_ns = unix_now_ns();
+  ranges_.set_recording(false);
+  if (collector_ != nullptr) collector_->stop();
+}
+
+void TraceSession::write() {
+  RawRecords raw;
+  GraphNodeOrigins origins;
+  if (collector_ != nullptr) {
+    origins = collector_->node_origins();
+    raw = collector_->take_records();
+  }
+  Trace trace = build_trace(std::move(raw), ranges_.snapshot(), origins, names_.texts(), *window_);
+  for (const auto& [key, value] : request_.info.items()) trace.info[key] = value;
+  trace.info["kind"] = name_of(request_.kind);
+  trace.info["num_steps_wanted"] = request_.first_step ? request_.num_steps : 0;
+  trace.info["steplens_git_sha"] = build_info().git_sha;
+  if (!cuda_absent_reason_.empty()) trace.info["cuda_absent_reason"] = cuda_absent_reason_;
+  write_trace(request_.path, trace);
+}
+
+std::string TraceSession::finish() {
+  const std::lock_guard lock(mutex_);
+  if (is_written_ || !failure_.empty()) return failure_;
+  if (!window_) {
+    return failure_ =
+               fmt::format("no trace: the program ended before its step {} (a range named \"{}\")",
+                           request_.first_step.value_or(0), kStepRangeName);
+  }
+  try {
+    if (!is_closed_) {
+      is_closed_ = true;
+      close_window();
+    }
+    write();
+    is_written_ = true;
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+  }
+  return failure_;
+}
+
+}  // namespace steplens

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+namespace steplens {
+
+/// While it lives, ranges also name what autograd runs: below "backward" each node of the backward
+/// pass gets the modules under which its forward operator ran ("backward/block 3/attention"), found
+/// by the node's sequence number. On a CPU, `with_operators` adds one range an outermost operator,
+/// in the domain kOperatorDomainName.
+///
+/// NVTX only, like all ranges, so Nsight Systems shows the same. It costs microseconds an operator:
+/// for traces, never for throughput blocks. One at a time.
+class AutogradRanges {
+ public:
+  explicit AutogradRanges(bool with_operators);
+  ~AutogradRanges();
+  AutogradRanges(const AutogradRanges&) = delete;
+  AutogradRanges& operator=(const AutogradRanges&) = delete;
+
+ private:
+  std::uint64_t sequence_handle_ = 0, node_handle_ = 0, operator_handle_ = 0;
+};
+
+}  // namespace steplens
