@@ -36,10 +36,9 @@ using Codes = std::array<std::uint64_t, kBatchRows>;
 
 // A fifth of the time of reading is page faults, unless the kernel takes this advice.
 void use_huge_pages(void* memory, std::size_t num_bytes) {
-  constexpr std::uintptr_t kHugePage = 1 << 21;
-  const auto begin = (reinterpret_cast<std::uintptr_t>(memory) + kHugePage - 1) & ~(kHugePage - 1);
-  const auto end = (reinterpret_cast<std::uintptr_t>(memory) + num_bytes) & ~(kHugePage - 1);
-  if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  constexpr std::size_t kHugePage = 1 << 21;
+  if (std::align(kHugePage, kHugePage, memory, num_bytes) == nullptr) return;
+  ::madvise(memory, num_bytes & ~(kHugePage - 1), MADV_HUGEPAGE);
 }
 
 // The columns of one chunk, by id.
@@ -56,16 +55,15 @@ class Columns {
 
   /// Each column is to be taken once.
   ColumnDecoder take(std::uint8_t id, std::uint64_t absent_code) {
-    if (!has(id)) return ColumnDecoder(absent_code);
-    const EncodedColumn column = *std::exchange(columns_[id], std::nullopt);
-    return {column, num_rows_};
+    const std::optional<EncodedColumn> column = std::exchange(columns_[id], std::nullopt);
+    return column ? ColumnDecoder(*column, num_rows_) : ColumnDecoder(absent_code);
   }
 
   std::string_view take_text(std::uint8_t id) {
-    if (!has(id)) return {};
-    const EncodedColumn column = *std::exchange(columns_[id], std::nullopt);
-    if (column.header.encoding != Encoding::kBytes) throw ConfigError("its text is not text");
-    return {reinterpret_cast<const char*>(column.bytes.data()), column.bytes.size()};
+    const std::optional<EncodedColumn> column = std::exchange(columns_[id], std::nullopt);
+    if (!column) return {};
+    if (column->header.encoding != Encoding::kBytes) throw ConfigError("its text is not text");
+    return {reinterpret_cast<const char*>(column->bytes.data()), column->bytes.size()};
   }
 
   void check_all_taken() const {
@@ -160,7 +158,7 @@ class Reader {
       }
     }
     if (list_.index) {
-      check_index();
+      check_index(*list_.index);
     } else {
       trace_.quality[std::string(quality::kTruncated)] = 1;
       trace_.quality[std::string(quality::kIgnoredBytes)] =
@@ -243,7 +241,7 @@ class Reader {
 
   // Calls add(text, value code) for each row.
   template <class Add>
-  static void read_texts(Columns columns, std::size_t num_rows, Add add) {
+  static void read_texts(Columns& columns, std::size_t num_rows, Add add) {
     const auto lengths = decode_all(columns.take(schema::kTextLengthId, 0), num_rows);
     const auto values =
         decode_all(columns.take(schema::kTextValueId, schema::code_of_signed(0)), num_rows);
@@ -263,13 +261,14 @@ class Reader {
   void read_strings(std::span<const std::byte> payload, std::size_t num_rows) {
     Columns columns(payload, num_rows);
     if (columns.has(schema::kTextValueId)) throw ConfigError("strings with values");
-    read_texts(std::move(columns), num_rows,
+    read_texts(columns, num_rows,
                [&](std::string_view text, std::uint64_t) { trace_.strings.emplace_back(text); });
   }
 
   void read_quality(std::span<const std::byte> payload, std::size_t num_rows) {
     trace_.quality.clear();
-    read_texts({payload, num_rows}, num_rows, [&](std::string_view text, std::uint64_t code) {
+    Columns columns(payload, num_rows);
+    read_texts(columns, num_rows, [&](std::string_view text, std::uint64_t code) {
       if (!trace_.quality.emplace(text, schema::signed_of_code(code)).second) {
         throw ConfigError(fmt::format("{} is there twice", text));
       }
@@ -343,16 +342,16 @@ class Reader {
     }
   }
 
-  void check_index() {
+  void check_index(const ChunkPlace& index) {
     const auto fail = [&](std::string_view what) {
       throw ConfigError(fmt::format("{}: damaged: index: {}", name_, what));
     };
     const std::size_t num_chunks = list_.chunks.size();
-    if (list_.index->header.num_rows != num_chunks) {
-      fail(fmt::format("of {} chunks; the file has {}", list_.index->header.num_rows, num_chunks));
+    if (index.header.num_rows != num_chunks) {
+      fail(fmt::format("of {} chunks; the file has {}", index.header.num_rows, num_chunks));
     }
     try {
-      Columns columns(payload_of(*list_.index), num_chunks);
+      Columns columns(payload_of(index), num_chunks);
       const auto offsets = decode_all(columns.take(schema::kIndexOffsetId, 0), num_chunks);
       const auto tables = decode_all(columns.take(schema::kIndexTableId, 0), num_chunks);
       const auto rows = decode_all(columns.take(schema::kIndexRowsId, 0), num_chunks);
