@@ -27,6 +27,8 @@ enum class BlockKind {
 };
 std::string_view name_of(BlockKind kind);  // "throughput", "pilot", "soak", "trace", "graph-trace"
 BlockKind block_kind_from_name(std::string_view name);
+/// Beside the block.json of a traced block.
+inline constexpr std::string_view kTraceFileName = "trace.slt";
 /// Does a block of this kind write a trace?
 bool is_traced(BlockKind kind);
 

@@ -31,6 +31,7 @@ struct Experiment {
   std::optional<double> equivalence;
   std::optional<std::int64_t> warmup;
   std::optional<std::int64_t> steps;
+  std::optional<std::int64_t> trace_steps;
 
   /// True if something is said that decides what is compared; the time limit and the place of the
   /// data do not.

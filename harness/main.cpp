@@ -90,6 +90,7 @@ int main(int argc, char** argv) {
                      .prepare_data = prepare,
                      .run_doctor = doctor,
                      .write_report = finish,
+                     .print_trace = print_trace,
                      .add_report_verbs = add_report_verbs};
   context.vocabulary = {
       .toggles = all_toggles(), .why_not = why_not, .external_arms = external_arms()};

@@ -123,7 +123,8 @@ class PlanBuilder {
              .until_halfwidth_ratio = request.until_halfwidth_ratio,
              .equivalence_ratio = request.equivalence_ratio,
              .num_warmup_steps = request.num_warmup_steps,
-             .num_measured_steps = request.num_measured_steps};
+             .num_measured_steps = request.num_measured_steps,
+             .num_trace_steps = request.num_trace_steps};
   }
 
   Plan build() {
@@ -170,6 +171,8 @@ class PlanBuilder {
             "an integer from 1 to 999");
     require(plan_.num_warmup_steps >= 0, "warmup", plan_.num_warmup_steps, "an integer >= 1");
     require(plan_.num_measured_steps >= 0, "steps", plan_.num_measured_steps, "an integer >= 1");
+    require(plan_.num_trace_steps >= 0 && plan_.num_trace_steps <= 10'000, "trace_steps",
+            plan_.num_trace_steps, "an integer from 0 (no traces) to 10000");
     require(plan_.equivalence_ratio > 1 && plan_.equivalence_ratio <= 2, "equivalence",
             plan_.equivalence_ratio, "a ratio above 1 and up to 2, such as 1.01");
     if (plan_.until_halfwidth_ratio) {
@@ -390,7 +393,8 @@ Plan plan_of(const Manifest& manifest) {
           .until_halfwidth_ratio = manifest.until_halfwidth_ratio,
           .equivalence_ratio = manifest.equivalence_ratio,
           .num_warmup_steps = manifest.num_warmup_steps,
-          .num_measured_steps = manifest.num_measured_steps};
+          .num_measured_steps = manifest.num_measured_steps,
+          .num_trace_steps = manifest.num_trace_steps};
 }
 
 void refuse_other_plan(const Plan& plan, const Manifest& manifest) {
@@ -409,6 +413,7 @@ void refuse_other_plan(const Plan& plan, const Manifest& manifest) {
   if (plan.num_measured_steps > 0) {
     refuse_if_different("steps", plan.num_measured_steps, manifest.num_measured_steps);
   }
+  refuse_if_different("trace_steps", plan.num_trace_steps, manifest.num_trace_steps);
   const auto names = [](const std::vector<Arm>& arms) {
     std::vector<std::string> result;
     result.reserve(arms.size());

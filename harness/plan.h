@@ -33,6 +33,7 @@ struct PlanVocabulary {
 };
 
 inline constexpr int kDefaultNumRounds = 12;
+inline constexpr std::int64_t kDefaultTraceSteps = 10;
 /// Upper limit for `--until-halfwidth`, which looks from round 12 on.
 inline constexpr int kDefaultMaxRoundsUntilHalfwidth = 60;
 
@@ -51,6 +52,7 @@ struct MatrixRequest {
   double equivalence_ratio = 1.01;
   std::int64_t num_warmup_steps = 0;    // Of the baseline. 0: the pilots decide.
   std::int64_t num_measured_steps = 0;  // The same.
+  std::int64_t num_trace_steps = 0;     // Of each arm's trace; 0: none.
 };
 
 /// The arms and numbers of a matrix, before any block has run.
@@ -67,6 +69,7 @@ struct Plan {
   double equivalence_ratio = 1.01;
   std::int64_t num_warmup_steps = 0;
   std::int64_t num_measured_steps = 0;
+  std::int64_t num_trace_steps = 0;
 };
 
 /// Builds the arms. Levels that cannot run are listed with their reason; levels at which the

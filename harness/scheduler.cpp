@@ -12,6 +12,7 @@
 #include "harness/pilots.h"
 #include "harness/resume_memory.h"
 #include "harness/round_runner.h"
+#include "harness/traces.h"
 
 namespace steplens {
 namespace {
@@ -46,6 +47,7 @@ Manifest new_manifest(const Plan& plan, const MeasuredDevice& device, json data,
           .equivalence_ratio = plan.equivalence_ratio,
           .num_warmup_steps = plan.num_warmup_steps,
           .num_measured_steps = plan.num_measured_steps,
+          .num_trace_steps = plan.num_trace_steps,
           .world_size = static_cast<int>(plan.baseline.world_size),
           .gpu_name = device.gpu_name,
           .data = std::move(data),
@@ -142,7 +144,7 @@ class Session {
     int num_dropped_running = 0;
     while (true) {
       if (const std::string reason = reason_to_stop(); !reason.empty()) {
-        return stop(RunEnd::kDone, reason);
+        return trace_and_stop(reason);
       }
       if (is_time_over(next_round_s())) return stop(RunEnd::kTimeLimit, time_limit_reason());
       note_foreign_load();
@@ -171,6 +173,19 @@ class Session {
   }
 
  private:
+  RunOutcome trace_and_stop(const std::string& reason) {
+    const PhaseResult traces =
+        run_traces(parts_, [this](double next_s) { return is_time_over(next_s); });
+    switch (traces.end) {
+      case PhaseEnd::kInterrupted: return outcome(RunEnd::kInterrupted, "interrupted");
+      case PhaseEnd::kTimeLimit:
+        return stop(RunEnd::kTimeLimit,
+                    fmt::format("{}{:.0f} s were over {}", kTimeLimitPrefix,
+                                options_.max_seconds.value_or(0), traces.reason));
+      default: return stop(RunEnd::kDone, reason);
+    }
+  }
+
   double next_round_s() {
     const RoundRecord* open = find_open_round(writer_.manifest());
     return durations_.expected_s(writer_.manifest(),

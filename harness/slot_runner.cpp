@@ -27,8 +27,11 @@ SlotResult fill_slot(RunParts& parts, const Arm& arm, const BlockSlot& slot, Ste
       return {.end = SlotEnd::kInvalidTooOften, .reason = verdict.reason};
     }
     if (verdict.state == SlotState::kArmFailed) {
-      fail_arm(parts.writer.manifest(), arm, verdict.reason);
-      parts.writer.save();
+      // A trace explains an arm; without one the arm's rates are as good as before.
+      if (!is_traced(slot.kind)) {
+        fail_arm(parts.writer.manifest(), arm, verdict.reason);
+        parts.writer.save();
+      }
       return {.end = SlotEnd::kArmFailed, .reason = verdict.reason};
     }
     if (parts.site.stop_request() != StopRequest::kNone) return {.end = SlotEnd::kInterrupted};

@@ -31,7 +31,8 @@ struct SlotResult {
 };
 
 /// Runs blocks of `arm` until its slot is decided; returns at once if it already is. An arm that
-/// fails is entered in the manifest as FAILED. `state` is what the progress line says.
+/// fails is entered in the manifest as FAILED, unless it is a trace that fails. `state` is what the
+/// progress line says.
 SlotResult fill_slot(RunParts& parts, const Arm& arm, const BlockSlot& slot, StepCounts counts,
                      const ProgressState& state);
 

@@ -65,15 +65,39 @@ std::vector<BlockPair> block_pairs(const Bundle& bundle, const Arm& arm) {
   return pairs;
 }
 
-const BlockRecord* find_pilot(const Bundle& bundle, std::string_view arm) {
+namespace {
+
+// Row of the last good block of that kind, or of no block.
+std::size_t last_row(const Bundle& bundle, std::string_view arm, BlockKind kind) {
   for (std::size_t i = bundle.blocks.size(); i-- > 0;) {
-    const BlockRecord& block = bundle.blocks[i];
     if (bundle.manifest.blocks[i].arm == arm && !bundle.manifest.blocks[i].is_superseded &&
-        block.kind == BlockKind::kPilot && block.status == BlockStatus::kOk) {
-      return &block;
+        bundle.blocks[i].kind == kind && bundle.blocks[i].status == BlockStatus::kOk) {
+      return i;
     }
   }
-  return nullptr;
+  return bundle.blocks.size();
+}
+
+const BlockRecord* block_at(const Bundle& bundle, std::size_t row) {
+  return row < bundle.blocks.size() ? &bundle.blocks[row] : nullptr;
+}
+
+}  // namespace
+
+const BlockRecord* find_pilot(const Bundle& bundle, std::string_view arm) {
+  return block_at(bundle, last_row(bundle, arm, BlockKind::kPilot));
+}
+
+const BlockRecord* find_trace(const Bundle& bundle, std::string_view arm) {
+  return block_at(bundle, last_row(bundle, arm, BlockKind::kTrace));
+}
+
+std::filesystem::path trace_path(const Bundle& bundle, std::string_view arm) {
+  const std::size_t row = last_row(bundle, arm, BlockKind::kTrace);
+  if (row == bundle.blocks.size()) return {};
+  const std::filesystem::path path =
+      block_path(bundle.folder, bundle.manifest.blocks[row]).parent_path() / kTraceFileName;
+  return std::filesystem::exists(path) ? path : std::filesystem::path();
 }
 
 }  // namespace steplens

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string_view>
 #include <vector>
 
@@ -31,5 +32,10 @@ std::vector<BlockPair> block_pairs(const Bundle& bundle, const Arm& arm);
 
 /// The last pilot of an arm that ended "ok", or nullptr.
 const BlockRecord* find_pilot(const Bundle& bundle, std::string_view arm);
+
+/// The last block of kind "trace" of an arm that ended "ok", or nullptr.
+const BlockRecord* find_trace(const Bundle& bundle, std::string_view arm);
+/// Path of its trace file; empty where there is none.
+std::filesystem::path trace_path(const Bundle& bundle, std::string_view arm);
 
 }  // namespace steplens

@@ -19,15 +19,30 @@ constexpr std::array<std::string_view, 3> kNames = {"proven", "no_effect", "not_
 // apart that a pilot of up to 200 steps can give.
 constexpr double kSameCount = 5e-5;
 
-const nlohmann::json* counters_of(const BlockRecord* pilot) {
-  if (pilot == nullptr || !pilot->evidence.is_object()) return nullptr;
-  const auto it = pilot->evidence.find("counters");
-  return it != pilot->evidence.end() && it->is_object() && !it->empty() ? &*it : nullptr;
+// Claims about the arm's trace name their counter with it.
+constexpr std::string_view kTracePrefix = "trace.";
+
+const nlohmann::json* counters_in(const BlockRecord* block, const char* key) {
+  if (block == nullptr || !block->evidence.is_object()) return nullptr;
+  const auto it = block->evidence.find(key);
+  return it != block->evidence.end() && it->is_object() && !it->empty() ? &*it : nullptr;
 }
 
-std::optional<double> count_in(const nlohmann::json* counters, const std::string& name) {
+// What an arm's pilot and its trace counted.
+struct Counters {
+  Counters(const Bundle& bundle, const std::string& arm)
+      : pilot(counters_in(find_pilot(bundle, arm), "counters")),
+        trace(counters_in(find_trace(bundle, arm), "trace_counters")) {}
+
+  const nlohmann::json* pilot;
+  const nlohmann::json* trace;
+};
+
+std::optional<double> count_in(const Counters& arm, const std::string& name) {
+  const bool is_of_trace = name.starts_with(kTracePrefix);
+  const nlohmann::json* counters = is_of_trace ? arm.trace : arm.pilot;
   if (counters == nullptr) return std::nullopt;
-  const auto it = counters->find(name);
+  const auto it = counters->find(is_of_trace ? name.substr(kTracePrefix.size()) : name);
   if (it == counters->end()) return 0.0;
   if (!it->is_number()) return std::nullopt;
   return it->get<double>();
@@ -102,13 +117,15 @@ ProofResult prove(const Bundle& bundle, const Arm& arm) {
     return {.reason =
                 arm.reference.empty() ? "" : "its row claims nothing that a counter could show"};
   }
-  const nlohmann::json* candidate = counters_of(find_pilot(bundle, arm.name));
-  const nlohmann::json* reference = counters_of(find_pilot(bundle, arm.reference));
+  const Counters candidate(bundle, arm.name);
+  const Counters reference(bundle, arm.reference);
   ProofResult result;
   std::string failed;
   std::string missing;
   std::string proven;
   for (const ProofClaim& claim : arm.proof_claims) {
+    // A bundle without traces is proven by its pilots alone.
+    if (claim.counter.starts_with(kTracePrefix) && candidate.trace == nullptr) continue;
     ProofCheck check{.counter = claim.counter,
                      .claim = claim.claim,
                      .candidate_count = count_in(candidate, claim.counter),
@@ -121,7 +138,7 @@ ProofResult prove(const Bundle& bundle, const Arm& arm) {
   if (!failed.empty()) {
     result.proof = Proof::kNoEffect;
     result.reason = "claimed, but not so: " + failed;
-  } else if (candidate == nullptr) {
+  } else if (candidate.pilot == nullptr) {
     result.reason = "no pilot of this arm has counters";
   } else if (!missing.empty()) {
     result.reason = "a count is missing: " + missing;

@@ -33,8 +33,10 @@ struct ProofResult {
 };
 
 /// Evaluates the arm's claims against `evidence.counters` of its last good pilot and of its
-/// reference's. A counter that a pilot with counters lacks counts 0 times. One claim that fails is
-/// "no effect"; a number that is missing altogether leaves the proof "not checked".
+/// reference's, and those that begin with "trace." against `evidence.trace_counters` of the arms'
+/// traces; an arm without a trace is not held to them. A counter that counters lack counts 0 times.
+/// One claim that fails is "no effect"; a number that is missing altogether leaves the proof "not
+/// checked".
 ProofResult prove(const Bundle& bundle, const Arm& arm);
 
 /// "sdpa_math present", "cuda_graph_launches equal to the level".

@@ -10,20 +10,47 @@
 
 #include "harness/error.h"
 #include "harness/files.h"
+#include "harness/trace/trace_reader.h"
+#include "reports/breakdown/breakdown_parts.h"
 #include "reports/effect_plot.h"
 #include "reports/markdown.h"
 #include "reports/matrix_table.h"
+#include "reports/pairs.h"
+#include "reports/trace_verbs.h"
 
 namespace steplens {
 namespace {
 
 namespace fs = std::filesystem;
 
-void write_documents(const Bundle& bundle, const Results& results) {
+// The breakdown of every arm with a trace, in the table's order. A trace that cannot be read is not
+// worth the report: its reason goes to `stderr`.
+std::vector<TracedArm> read_traced_arms(const Bundle& bundle, const Results& results) {
+  std::vector<TracedArm> arms;
+  for (const ArmResult* row : table_order(results)) {
+    const fs::path path = trace_path(bundle, row->name);
+    if (path.empty()) continue;
+    try {
+      arms.push_back({.arm = row->name,
+                      .reference = row->reference,
+                      .breakdown = compute_breakdown(read_trace(path)),
+                      .throughput_step_ns = row->step_wall_ns});
+    } catch (const ConfigError& error) {
+      fmt::print(stderr, "steplens: no breakdown of {}: {}\n", row->name, error.what());
+    }
+  }
+  return arms;
+}
+
+void write_documents(const Bundle& bundle, const Results& results,
+                     const std::vector<TracedArm>& traced_arms) {
   const std::string svg = effects_svg(results);
   if (!svg.empty()) write_file_atomically(bundle.folder / kEffectsFileName, svg);
-  write_file_atomically(bundle.folder / kReportFileName,
-                        report_markdown({.bundle = bundle, .results = results}));
+  const std::string breakdown = breakdown_svg(traced_arms);
+  if (!breakdown.empty()) write_file_atomically(bundle.folder / kBreakdownPlot, breakdown);
+  write_file_atomically(
+      bundle.folder / kReportFileName,
+      report_markdown({.bundle = bundle, .results = results, .traced_arms = traced_arms}));
 }
 
 // Whether the stored results.json says what the blocks say. A damaged one does not.
@@ -45,20 +72,38 @@ Results write_report(const fs::path& folder) {
   const Bundle bundle = open_bundle(folder);
   Results results = compute_results(bundle);
   write_json_atomically(folder / kResultsFileName, to_json(results));
-  write_documents(bundle, results);
+  write_documents(bundle, results, read_traced_arms(bundle, results));
   return results;
+}
+
+int print_trace(const fs::path& path, bool is_json) {
+  const Trace trace = read_trace(path);
+  const Breakdown breakdown = compute_breakdown(trace);
+  if (is_json) {
+    fmt::print("{}", dumped(to_json(breakdown)));
+  } else {
+    const std::string arm = trace.info.value("arm", path.stem().string());
+    const std::vector<TracedArm> arms = {{.arm = arm, .breakdown = breakdown}};
+    fmt::print("{}", breakdown_text(arms));
+    const Table kernels = kernel_table(breakdown);
+    if (!kernels.rows.empty()) fmt::print("\n{}", to_text(kernels));
+    const std::string reason = trace.info.value("cuda_absent_reason", "");
+    if (!reason.empty() && trace.gpu_ops.empty()) fmt::print("\nNo GPU in this trace: {}.\n", reason);
+  }
+  return breakdown.has_lost_data ? 5 : 0;
 }
 
 int report_verb(const ReportOptions& options) {
   const Bundle bundle = open_bundle(options.bundle);
   const Results results = compute_results(bundle);
+  const std::vector<TracedArm> traced_arms = read_traced_arms(bundle, results);
   const fs::path results_path = options.bundle / kResultsFileName;
   const bool is_stored = fs::exists(results_path);
   if (options.writes_files) {
     if (!is_stored || options.rewrites_results) {
       write_json_atomically(results_path, to_json(results));
     }
-    write_documents(bundle, results);
+    write_documents(bundle, results, traced_arms);
   }
   if (options.is_json) {
     fmt::print("{}", dumped(to_json(results)));
@@ -67,6 +112,7 @@ int report_verb(const ReportOptions& options) {
     for (const std::string& warning : results.warnings) {
       fmt::print("{}", wrap("warning: " + warning, 2) + "\n");
     }
+    if (!traced_arms.empty()) fmt::print("\n{}", breakdown_text(traced_arms));
     if (options.writes_files) {
       fmt::print("\nWritten: {}\n", (options.bundle / kReportFileName).string());
     }
@@ -150,6 +196,8 @@ void add_report_verbs(CLI::App& app, int& exit_code) {
       "Exit code 1 if an arm of the second got slower by more than the threshold, or its verdict "
       "worse.\nExample: steplens compare runs/before runs/after --threshold 0.01");
   compare_app->callback([comparison, &exit_code] { exit_code = compare_verb(*comparison); });
+
+  add_trace_verbs(app, exit_code);
 }
 
 }  // namespace steplens

@@ -17,6 +17,9 @@ namespace steplens {
 /// or cannot be written.
 Results write_report(const std::filesystem::path& bundle);
 
+/// Prints where a step's time goes in one trace file. Returns 5 if the trace lost data, else 0.
+int print_trace(const std::filesystem::path& path, bool is_json);
+
 struct ReportOptions {
   std::filesystem::path bundle;
   bool is_json = false;           // Print results.json instead of the table.
@@ -44,9 +47,9 @@ struct CompareVerbOptions {
 /// Prints two bundles side by side. Returns 1 if the second has a regression, else 0.
 int compare_verb(const CompareVerbOptions& options);
 
-/// Adds `report`, `verify` and `compare` to the program. The chosen one runs when `app` has parsed
-/// its arguments and puts its result in `exit_code`, which must outlive `app`. ConfigError passes
-/// through; `main` makes exit code 2 of it.
+/// Adds `report`, `verify`, `compare`, `export` and `import` to the program. The chosen one runs
+/// when `app` has parsed its arguments and puts its result in `exit_code`, which must outlive
+/// `app`. ConfigError passes through; `main` makes exit code 2 of it.
 void add_report_verbs(CLI::App& app, int& exit_code);
 
 }  // namespace steplens

@@ -51,6 +51,26 @@ void check_hashes(const fs::path& folder, const Manifest& manifest, Problems& pr
   }
 }
 
+// A trace is named by its hash in the block that was made with it.
+void check_traces(const fs::path& folder, const Bundle& bundle, Problems& problems) {
+  for (std::size_t i = 0; i < bundle.blocks.size(); ++i) {
+    const BlockRecord& block = bundle.blocks[i];
+    if (!is_traced(block.kind) || !block.evidence.is_object()) continue;
+    const auto trace = block.evidence.find("trace");
+    if (trace == block.evidence.end() || !trace->is_object()) continue;
+    const std::string stored = trace->value("sha256", "");
+    const std::string& name = bundle.manifest.blocks[i].folder;
+    const fs::path path = folder / "blocks" / name / kTraceFileName;
+    if (!fs::exists(path)) {
+      problems.push_back(fmt::format("blocks/{}/{} is missing", name, kTraceFileName));
+    } else if (const std::string found = sha256_file_hex(path); found != stored) {
+      problems.push_back(
+          fmt::format("blocks/{}/{} was changed: its SHA-256 is {}, its block.json says {}", name,
+                      kTraceFileName, found, stored));
+    }
+  }
+}
+
 void check_listing(const fs::path& folder, const Manifest& manifest, Problems& problems) {
   std::set<std::string> folders;
   std::map<std::string, std::string> folder_of_hash;
@@ -433,6 +453,7 @@ std::vector<std::string> verify(const fs::path& folder, const VerifyOptions& opt
     problems.emplace_back(error.what());
     return problems;
   }
+  check_traces(folder, bundle, problems);
   check_entries(bundle, problems);
   check_rounds(bundle.manifest, problems);
   check_step_counts(bundle, problems);

@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <ATen/record_function.h>
@@ -61,8 +62,13 @@ std::unique_ptr<at::ObserverContext> on_node(const at::RecordFunction& function)
   return nullptr;
 }
 
+// The engine's own wrapper around a node: what the node calls are the operators.
+bool is_engine_call(const at::RecordFunction& function) {
+  return std::string_view(function.name()).starts_with("autograd::");
+}
+
 std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& function) {
-  if (operator_depth++ > 0) return nullptr;
+  if (is_engine_call(function) || operator_depth++ > 0) return nullptr;
   nvtxEventAttributes_t attributes = {};
   attributes.version = NVTX_VERSION;
   attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
@@ -72,7 +78,8 @@ std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& funct
   return nullptr;
 }
 
-void on_operator_end(const at::RecordFunction& /*function*/, at::ObserverContext* /*context*/) {
+void on_operator_end(const at::RecordFunction& function, at::ObserverContext* /*context*/) {
+  if (is_engine_call(function)) return;
   if (--operator_depth == 0) nvtxDomainRangePop(operator_domain());
 }
 

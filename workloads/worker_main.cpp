@@ -5,17 +5,23 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <string>
 #include <string_view>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "harness/block.h"
 #include "harness/build_info.h"
 #include "harness/error.h"
 #include "harness/files.h"
+#include "harness/trace/trace_reader.h"
+#include "harness/trace/trace_request.h"
 #include "profilers/block_sampler.h"
+#include "reports/breakdown/breakdown.h"
+#include "reports/trace_evidence.h"
 #include "workloads/run_block.h"
 
 namespace {
@@ -41,10 +47,83 @@ bool wait_for_block() {
   return true;
 }
 
+// A traced block: libsteplens_inject.so records it, and both CUDA and NVTX look for that library in
+// the environment when they are first used, so it is told before.
+class TracedBlock {
+ public:
+  explicit TracedBlock(const steplens::BlockConfig& block) : block_(block) {
+    using namespace steplens;
+    if (!is_traced(block.kind)) return;
+    const auto library = find_inject_library();
+    if (!library) {
+      throw DeviceError("cannot trace: ../lib/libsteplens_inject.so is not beside this program");
+    }
+    library_ = *library;
+    const TraceRequest request{
+        .path = path(),
+        .kind = block.kind == BlockKind::kTrace ? TraceKind::kTrace : TraceKind::kGraphTrace,
+        .first_step = block.num_warmup_steps,
+        .num_steps = block.num_measured_steps,
+        .info = {{"arm", block.arm}, {"config", to_json(block.config)}, {"rank", block.rank}}};
+    for (const auto& [name, value] : environment_for(request, library_)) {
+      ::setenv(name.c_str(), value.c_str(), 1);
+    }
+  }
+
+  // Ends the trace and adds to the record what it shows.
+  void finish(steplens::BlockRecord& record) const {
+    using namespace steplens;
+    if (!is_traced(block_.kind) || record.status != BlockStatus::kOk) return;
+    const std::string failure = finish_recording();
+    if (!failure.empty()) {
+      record.status = BlockStatus::kCrash;
+      record.reason = fmt::format("no trace: {}", failure);
+      return;
+    }
+    const Trace trace = read_trace(path());
+    const Breakdown breakdown = compute_breakdown(trace);
+    const auto coverage = breakdown.coverage_ratio();
+    record.evidence["trace_counters"] = trace_counters(trace);
+    record.evidence["trace"] = {
+        {"sha256", sha256_file_hex(path())},
+        {"bytes", std::filesystem::file_size(path())},
+        {"num_operations", trace.gpu_ops.size()},
+        {"num_steps", trace.steps.size()},
+        {"mean_step_ns", breakdown.mean_step_ns()},
+        {"coverage_ratio", coverage ? nlohmann::json(*coverage) : nlohmann::json(nullptr)},
+        {"has_lost_data", breakdown.has_lost_data},
+        {"quality", trace.quality}};
+    if (trace.info.contains("cuda_absent_reason") && block_.config.device == Device::kCuda) {
+      record.status = BlockStatus::kUnsupported;
+      record.reason = trace.info["cuda_absent_reason"].get<std::string>();
+    }
+  }
+
+ private:
+  std::filesystem::path path() const {
+    return block_.output_folder / (block_.rank == 0 ? std::string(steplens::kTraceFileName)
+                                                    : fmt::format("trace.rank{}.slt", block_.rank));
+  }
+
+  std::string finish_recording() const {
+    void* library = ::dlopen(library_.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (library == nullptr) return "neither CUDA nor NVTX loaded libsteplens_inject.so";
+    const auto finish =
+        reinterpret_cast<const char* (*)()>(::dlsym(library, "steplens_inject_finish"));
+    if (finish == nullptr) return "libsteplens_inject.so is of another version";
+    const char* failure = finish();
+    return failure == nullptr ? "" : failure;
+  }
+
+  const steplens::BlockConfig& block_;
+  std::filesystem::path library_;
+};
+
 int run() {
   using namespace steplens;
   if (!wait_for_block()) return 0;
   const BlockConfig block = block_config_from_environment();
+  const TracedBlock traced(block);
   const std::string gpu = block.config.device == Device::kCuda ? block.device_id : "";
   const auto sampler = make_block_sampler(gpu);
   BlockRecord record = run_block(block, *sampler);
@@ -52,6 +131,7 @@ int run() {
     record.status = BlockStatus::kInvalid;
     record.reason = "the hardware slowed the GPU down during the measured steps";
   }
+  traced.finish(record);
   const BuildInfo& build = build_info();
   record.environment["steplens_git_sha"] = build.git_sha;
   const std::string name =

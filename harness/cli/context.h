@@ -69,6 +69,8 @@ struct CliContext {
   std::function<Printout(const DoctorRequest&)> run_doctor;
   /// Writes results.json and the reports of a finished bundle, and returns what to print.
   std::function<Printout(const std::filesystem::path& bundle)> write_report;
+  /// Prints what a trace file shows; returns the exit code.
+  std::function<int(const std::filesystem::path& trace, bool is_json)> print_trace;
   /// Adds the verbs that read bundles: report, verify, ...; their callbacks set the exit code.
   std::function<void(CLI::App& app, int& exit_code)> add_report_verbs;
 };

@@ -70,6 +70,9 @@ void add_comparison_flags(CLI::App& app, ExperimentFlags& flags) {
   app.add_option(
       "--until-halfwidth", flags.until_halfwidth,
       "stop, from round 12 on, once every 95 % half-width is at most this, such as 0.2%");
+  app.add_option("--trace-steps", flags.trace_steps,
+                 "steps of the trace that each arm gets after the rounds (default 10; 0: none)")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--equivalence", flags.equivalence,
                  "ratio within which arms count as equal (default 1.01)");
 }
@@ -95,6 +98,7 @@ Experiment experiment_of(const ExperimentFlags& flags) {
   if (flags.equivalence) words.equivalence = parse_ratio("equivalence", *flags.equivalence);
   words.warmup = flags.warmup;
   words.steps = flags.steps;
+  words.trace_steps = flags.trace_steps;
   return flags.experiment_file ? overlaid(read_experiment(*flags.experiment_file), words) : words;
 }
 
@@ -169,17 +173,19 @@ void adopt_data(RunConfig& config, const Experiment& experiment, const nlohmann:
 }
 
 MatrixRequest matrix_request(const Experiment& experiment, const RunConfig& baseline) {
-  MatrixRequest request{.title = experiment.title.value_or(""),
-                        .baseline = baseline,
-                        .toggles = experiment.toggles,
-                        .grid = experiment.grid.value_or(std::vector<ToggleChoice>{}),
-                        .external_arms = experiment.arms,
-                        .num_rounds = experiment.rounds,
-                        .seed = experiment.seed.value_or(1),
-                        .until_halfwidth_ratio = experiment.until_halfwidth,
-                        .equivalence_ratio = experiment.equivalence.value_or(1.01),
-                        .num_warmup_steps = experiment.warmup.value_or(0),
-                        .num_measured_steps = experiment.steps.value_or(0)};
+  MatrixRequest request{
+      .title = experiment.title.value_or(""),
+      .baseline = baseline,
+      .toggles = experiment.toggles,
+      .grid = experiment.grid.value_or(std::vector<ToggleChoice>{}),
+      .external_arms = experiment.arms,
+      .num_rounds = experiment.rounds,
+      .seed = experiment.seed.value_or(1),
+      .until_halfwidth_ratio = experiment.until_halfwidth,
+      .equivalence_ratio = experiment.equivalence.value_or(1.01),
+      .num_warmup_steps = experiment.warmup.value_or(0),
+      .num_measured_steps = experiment.steps.value_or(0),
+      .num_trace_steps = experiment.trace_steps.value_or(experiment.aa ? 0 : kDefaultTraceSteps)};
   if (experiment.aa) {
     // 0 would silently run the default matrix.
     if (*experiment.aa < 1)

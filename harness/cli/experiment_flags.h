@@ -30,6 +30,7 @@ struct ExperimentFlags {
   std::optional<std::string> equivalence;
   std::optional<std::int64_t> warmup;
   std::optional<std::int64_t> steps;
+  std::optional<std::int64_t> trace_steps;
 };
 
 /// Flags that decide the work of every arm: model, device, settings, data, steps.

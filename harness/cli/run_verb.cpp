@@ -6,9 +6,9 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <stdlib.h>
 #include <unistd.h>
 
+#include "harness/cli/bundle_place.h"
 #include "harness/cli/experiment_flags.h"
 #include "harness/cli/locations.h"
 #include "harness/cli/text_table.h"
@@ -41,32 +41,6 @@ struct RunFlags {
   bool keeps_logs = false;
   bool is_quiet = false;
   bool is_json = false;
-};
-
-// A bundle that is thrown away, unless the user gave it a place.
-class BundlePlace {
- public:
-  explicit BundlePlace(const std::string& wanted) : path_(wanted) {
-    if (!wanted.empty()) return;
-    std::string name = (fs::temp_directory_path() / "steplens-run-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) {
-      throw ConfigError(
-          fmt::format("{}: cannot make a temporary folder; name one with --out", name));
-    }
-    path_ = name;
-    is_temporary_ = true;
-  }
-  ~BundlePlace() {
-    std::error_code ignored;
-    if (is_temporary_) fs::remove_all(path_, ignored);
-  }
-  BundlePlace(const BundlePlace&) = delete;
-  BundlePlace& operator=(const BundlePlace&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-  bool is_temporary_ = false;
 };
 
 struct MetricValues {
@@ -132,6 +106,7 @@ int run_blocks(const RunFlags& flags, CliContext& context) {
   const auto plan_now = [&] {
     MatrixRequest request = matrix_request(experiment, baseline);
     request.num_rounds = flags.num_blocks;
+    request.num_trace_steps = 0;
     return make_baseline_plan(request, context.vocabulary);
   };
   plan_now();  // Faults of the request come first: preparing a corpus takes a while.

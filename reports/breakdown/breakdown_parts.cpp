@@ -328,4 +328,17 @@ Table kernel_change_table(const Waterfall& waterfall, std::size_t max_rows) {
   return table;
 }
 
+std::string breakdown_text(std::span<const TracedArm> arms) {
+  std::string text;
+  for (const std::string& warning : breakdown_warnings(arms)) {
+    text += wrap("warning: " + warning, 2) + "\n";
+  }
+  for (auto make_table : {&breakdown_table, &idle_table, &category_table}) {
+    const Table table = make_table(arms);
+    if (table.rows.empty() || table.columns.size() < 2) continue;
+    text += (text.empty() ? "" : "\n") + to_text(table);
+  }
+  return text;
+}
+
 }  // namespace steplens

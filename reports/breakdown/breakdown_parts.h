@@ -41,6 +41,9 @@ Table waterfall_table(const Waterfall& waterfall, std::span<const WaterfallRow> 
 /// The `max_rows` kernels whose time changed most.
 Table kernel_change_table(const Waterfall& waterfall, std::size_t max_rows = 8);
 
+/// What a terminal shows of traces: warnings, then the tables of steps, idle time and categories.
+std::string breakdown_text(std::span<const TracedArm> arms);
+
 /// Stacked bars: a step of each arm by category (of communication and copies what is exposed), then
 /// idle time by who is to blame. An SVG file; empty without an arm that has steps.
 std::string breakdown_svg(std::span<const TracedArm> arms);

@@ -150,8 +150,8 @@ constexpr Level kInjectedSpin[] = {
     {.name = "5ms", .apply = [](RunConfig& c) { c.injected_spin_ns = 5'000'000; }},
 };
 
-// ---- proof of effect: operator counts of the pilot, per optimizer step (workloads/evidence.h)
-// ----
+// ---- proof of effect: per optimizer step, operator counts of the pilot (workloads/evidence.h)
+// and, with the prefix "trace.", what the arm's trace shows (reports/trace_evidence.h) ----
 
 constexpr std::string_view kFlashCpu = "aten::_scaled_dot_product_flash_attention_for_cpu";
 constexpr std::string_view kFlash = "aten::_scaled_dot_product_flash_attention";
@@ -180,6 +180,19 @@ constexpr EvidenceRule kAttentionEvidence[] = {
     {"cudnn", Device::kCuda, kCudnn, Claim::kPresent},
     {"cudnn", Device::kCuda, kFlash, Claim::kAbsent},
     {"cudnn", Device::kCuda, kMath, Claim::kAbsent},
+    {"math", Device::kCuda, "trace.attention_softmax", Claim::kPresent},
+    {"math", Device::kCuda, "trace.attention_flash", Claim::kAbsent},
+    {"math", Device::kCuda, "trace.attention_cudnn", Claim::kAbsent},
+    {"math", Device::kCuda, "trace.attention_mem_efficient", Claim::kAbsent},
+    {"mem_efficient", Device::kCuda, "trace.attention_mem_efficient", Claim::kPresent},
+    {"mem_efficient", Device::kCuda, "trace.attention_flash", Claim::kAbsent},
+    {"mem_efficient", Device::kCuda, "trace.attention_softmax", Claim::kAbsent},
+    {"flash", Device::kCuda, "trace.attention_flash", Claim::kPresent},
+    {"flash", Device::kCuda, "trace.attention_cudnn", Claim::kAbsent},
+    {"flash", Device::kCuda, "trace.attention_softmax", Claim::kAbsent},
+    {"cudnn", Device::kCuda, "trace.attention_cudnn", Claim::kPresent},
+    {"cudnn", Device::kCuda, "trace.attention_flash", Claim::kAbsent},
+    {"cudnn", Device::kCuda, "trace.attention_softmax", Claim::kAbsent},
 };
 constexpr EvidenceRule kAccumulationEvidence[] = {
     {"1", Device::kCpu, "forward_passes", Claim::kEqualsLevel},
@@ -192,10 +205,22 @@ constexpr EvidenceRule kAccumulationEvidence[] = {
     {"4", Device::kCuda, "forward_passes", Claim::kEqualsLevel},
     {"8", Device::kCuda, "forward_passes", Claim::kEqualsLevel},
     {"16", Device::kCuda, "forward_passes", Claim::kEqualsLevel},
+    {"1", Device::kCpu, "trace.forward_ranges", Claim::kEqualsLevel},
+    {"2", Device::kCpu, "trace.forward_ranges", Claim::kEqualsLevel},
+    {"4", Device::kCpu, "trace.forward_ranges", Claim::kEqualsLevel},
+    {"8", Device::kCpu, "trace.forward_ranges", Claim::kEqualsLevel},
+    {"16", Device::kCpu, "trace.forward_ranges", Claim::kEqualsLevel},
+    {"1", Device::kCuda, "trace.forward_ranges", Claim::kEqualsLevel},
+    {"2", Device::kCuda, "trace.forward_ranges", Claim::kEqualsLevel},
+    {"4", Device::kCuda, "trace.forward_ranges", Claim::kEqualsLevel},
+    {"8", Device::kCuda, "trace.forward_ranges", Claim::kEqualsLevel},
+    {"16", Device::kCuda, "trace.forward_ranges", Claim::kEqualsLevel},
 };
 constexpr EvidenceRule kGraphEvidence[] = {
     {"on", Device::kCuda, "graph_replays", Claim::kPresent},
     {"on", Device::kCuda, "operators", Claim::kFewerThanReference},
+    {"on", Device::kCuda, "trace.graph_launches", Claim::kPresent},
+    {"on", Device::kCuda, "trace.launch_calls", Claim::kFewerThanReference},
 };
 constexpr EvidenceRule kOptimizerEvidence[] = {
     {"loop", Device::kCpu, kLerp, Claim::kPresent},
@@ -208,6 +233,8 @@ constexpr EvidenceRule kOptimizerEvidence[] = {
     {"fused", Device::kCpu, kForeachLerp, Claim::kAbsent},
     {"fused", Device::kCuda, kFused, Claim::kPresent},
     {"fused", Device::kCuda, kForeachLerp, Claim::kAbsent},
+    {"loop", Device::kCuda, "trace.optimizer_kernels", Claim::kMoreThanReference},
+    {"fused", Device::kCuda, "trace.optimizer_kernels", Claim::kFewerThanReference},
 };
 constexpr EvidenceRule kPrecisionEvidence[] = {
     {"fp32", Device::kCuda, "matmuls_fp32", Claim::kPresent},
@@ -221,6 +248,9 @@ constexpr EvidenceRule kPrecisionEvidence[] = {
 constexpr EvidenceRule kCheckpointEvidence[] = {
     {"full", Device::kCpu, "block_forwards", Claim::kMoreThanReference},
     {"full", Device::kCuda, "block_forwards", Claim::kMoreThanReference},
+    {"full", Device::kCpu, "trace.recomputed_blocks", Claim::kPresent},
+    {"full", Device::kCuda, "trace.recomputed_blocks", Claim::kPresent},
+    {"full", Device::kCuda, "trace.kernels", Claim::kMoreThanReference},
 };
 constexpr EvidenceRule kDataEvidence[] = {
     {"sync", Device::kCpu, "loader_thread_batches", Claim::kAbsent},
@@ -230,6 +260,10 @@ constexpr EvidenceRule kDataEvidence[] = {
     {"prefetch", Device::kCuda, "pinned_copies", Claim::kAbsent},
     {"pinned", Device::kCuda, "loader_thread_batches", Claim::kPresent},
     {"pinned", Device::kCuda, "pinned_copies", Claim::kPresent},
+    {"prefetch", Device::kCuda, "trace.host_copies_pageable", Claim::kPresent},
+    {"sync", Device::kCuda, "trace.host_copies_pageable", Claim::kPresent},
+    {"pinned", Device::kCuda, "trace.host_copies_pinned", Claim::kPresent},
+    {"pinned", Device::kCuda, "trace.host_copies_pageable", Claim::kAbsent},
 };
 constexpr EvidenceRule kBatchingEvidence[] = {
     {"packed", Device::kCpu, "padding_positions", Claim::kAbsent},
@@ -242,6 +276,7 @@ constexpr EvidenceRule kBatchingEvidence[] = {
 constexpr EvidenceRule kSyncEvidence[] = {
     {"on", Device::kCpu, "loss_reads", Claim::kPresent},
     {"on", Device::kCuda, "loss_reads", Claim::kPresent},
+    {"on", Device::kCuda, "trace.synchronize_calls", Claim::kMoreThanReference},
     {"off", Device::kCpu, "loss_reads", Claim::kAbsent},
     {"off", Device::kCuda, "loss_reads", Claim::kAbsent},
 };

@@ -1,0 +1,189 @@
+#include "harness/cli/trace_verb.h"
+
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/cli/bundle_place.h"
+#include "harness/cli/experiment_flags.h"
+#include "harness/cli/locations.h"
+#include "harness/error.h"
+#include "harness/files.h"
+#include "harness/interrupt.h"
+#include "harness/measured_device.h"
+#include "harness/scheduler.h"
+#include "harness/trace/trace_request.h"
+
+namespace steplens {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFooter =
+    "Example:\n"
+    "  steplens trace --model nano --set attention=math --steps 10 --out math.slt\n"
+    "  steplens trace --out mine.slt -- python3 train.py       the whole run of any CUDA program\n"
+    "  steplens trace --first-step 20 --steps 5 -- ./train     steps are NVTX ranges named "
+    "\"step\"\n"
+    "\n"
+    "Prints where a step's time goes; `steplens export` makes files for Perfetto and SQLite of a\n"
+    "trace. Exit code 5: the trace lost data.";
+
+struct TraceFlags {
+  ExperimentFlags experiment;
+  std::string out = "trace.slt";
+  std::string gpu;
+  std::optional<std::int64_t> first_step;
+  std::vector<std::string> program;
+  double block_timeout_s = 600;
+  bool allows_foreign_load = false;
+  bool is_quiet = false;
+  bool is_json = false;
+};
+
+// The trace that a bundle of one arm holds. DeviceError says why there is none.
+fs::path trace_of(const fs::path& folder) {
+  const Bundle bundle = open_bundle(folder);
+  for (const BlockEntry& entry : bundle.manifest.blocks) {
+    if (entry.kind != BlockKind::kTrace || entry.status != BlockStatus::kOk) continue;
+    return block_path(folder, entry).parent_path() / kTraceFileName;
+  }
+  throw DeviceError(bundle.manifest.notes.empty() ? "no trace was made"
+                                                  : bundle.manifest.notes.back());
+}
+
+void copy_whole(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
+  if (error)
+    throw ConfigError(fmt::format("{}: cannot be written: {}", to.string(), error.message()));
+}
+
+int trace_workload(const TraceFlags& flags, CliContext& context) {
+  Experiment experiment = experiment_of(flags.experiment);
+  if (flags.first_step) {
+    throw ConfigError(
+        "first-step: goes with another program; the workload is traced after its "
+        "warm-up (--warmup)");
+  }
+  const std::unique_ptr<Machine> machine = context.make_machine();
+  RunConfig baseline = baseline_of(experiment, context, *machine);
+  const std::int64_t num_steps = experiment.steps.value_or(kDefaultTraceSteps);
+  const auto plan_now = [&] {
+    MatrixRequest request = matrix_request(experiment, baseline);
+    request.num_trace_steps = num_steps;
+    Plan plan = make_baseline_plan(request, context.vocabulary);
+    plan.num_rounds = 0;  // Nothing is measured: the traced block follows the pilot.
+    return plan;
+  };
+  plan_now();  // Faults of the request come first: preparing a corpus takes a while.
+  RunOptions options{.worker_command = {worker_or_throw().string()},
+                     .gpu = flags.gpu,
+                     .allows_foreign_load = flags.allows_foreign_load,
+                     .block_timeout_s = flags.block_timeout_s};
+  options.data_path = prepare_if_missing(data_of(experiment, baseline, context), baseline, context);
+  adopt_data(baseline, experiment, describe_data(options.data_path));
+  const Plan plan = plan_now();
+
+  const BundlePlace place("");
+  options.bundle = place.path();
+  const InterruptGuard guard;
+  const RunSite site = make_run_site(*machine);
+  Progress progress(std::cerr, ::isatty(STDERR_FILENO) == 1, flags.is_quiet);
+  const RunOutcome outcome = run_plan(plan, options, site, progress);
+  if (outcome.end == RunEnd::kBaselineFailed) throw DeviceError(outcome.reason);
+  if (outcome.end != RunEnd::kDone) {
+    progress.say(fmt::format("steplens: stopped: {}", outcome.reason));
+    return kExitIncomplete;
+  }
+  copy_whole(trace_of(place.path()), flags.out);
+  return context.print_trace(flags.out, flags.is_json);
+}
+
+// Runs the program with its own input and output; returns its exit code, 128 + n for signal n.
+int run_in_foreground(std::vector<std::string> words) {
+  const pid_t child = ::fork();
+  if (child < 0) throw DeviceError(fmt::format("fork: {}", std::strerror(errno)));
+  if (child == 0) {
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    ::execvp(argv[0], argv.data());
+    fmt::print(stderr, "steplens: {}: {}\n", words[0], std::strerror(errno));
+    ::_exit(127);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int trace_program(const TraceFlags& flags, CliContext& context) {
+  const auto library = find_inject_library();
+  if (!library) {
+    throw ConfigError(
+        "libsteplens_inject.so is not in ../lib of this program: it was built without "
+        "CUPTI; run scripts/setup.sh and build anew");
+  }
+  TraceRequest request{.path = fs::absolute(flags.out), .first_step = flags.first_step};
+  if (flags.experiment.steps) request.num_steps = *flags.experiment.steps;
+  if (flags.experiment.steps && !request.first_step) request.first_step = 0;
+  request.info["arm"] = fs::path(flags.program.front()).filename().string();
+  std::error_code ignored;
+  fs::remove(request.path, ignored);
+  for (const auto& [name, value] : environment_for(request, *library)) {
+    ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  const int exit_code = run_in_foreground(flags.program);
+  if (exit_code == 127) return kExitUser;
+  if (!fs::exists(request.path)) {
+    throw DeviceError(
+        fmt::format("{} wrote no trace (it ended with exit code {}): it used neither CUDA nor "
+                    "NVTX, ended before "
+                    "its step {}, or was killed",
+                    flags.program.front(), exit_code, request.first_step.value_or(0)));
+  }
+  const int trace_code = context.print_trace(request.path, flags.is_json);
+  if (exit_code != 0) {
+    fmt::print(stderr, "steplens: {} ended with exit code {}; the trace is whole up to there\n",
+               flags.program.front(), exit_code);
+    return kExitDevice;
+  }
+  return trace_code;
+}
+
+}  // namespace
+
+void add_trace_verb(CLI::App& app, CliContext& context, int& exit_code) {
+  const auto flags = std::make_shared<TraceFlags>();
+  CLI::App* verb = app.add_subcommand(
+      "trace", "record every kernel of some steps, of the workload or of any program");
+  verb->footer(kFooter);
+  add_work_flags(*verb, flags->experiment);
+  verb->add_option("--out", flags->out, "the trace file")->capture_default_str();
+  verb->add_option("--first-step", flags->first_step,
+                   "of another program: its first step to record (default: the whole run)")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--gpu", flags->gpu, "UUID or PCI id of the GPU (default: the first free one)");
+  verb->add_flag("--allow-foreign-load", flags->allows_foreign_load,
+                 "measure beside other processes on the GPU");
+  verb->add_option("--block-timeout", flags->block_timeout_s,
+                   "seconds after which a block is stopped (default 600)")
+      ->check(CLI::PositiveNumber);
+  verb->add_flag("--quiet", flags->is_quiet, "no progress");
+  verb->add_flag("--json", flags->is_json, "print JSON");
+  verb->add_option("program", flags->program, "behind --: a program and its arguments");
+  verb->callback([flags, &context, &exit_code] {
+    exit_code =
+        flags->program.empty() ? trace_workload(*flags, context) : trace_program(*flags, context);
+  });
+}
+
+}  // namespace steplens

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <functional>
+
+#include "harness/pilots.h"
+
+namespace steplens {
+
+/// Runs one traced block of every live arm that still lacks one, in the manifest's order, when the
+/// rounds are done: `num_trace_steps` steps after the warm-up. External arms are left out. A trace
+/// that cannot be made fails no arm: a note of the manifest says why it is not there.
+/// `is_time_over` is asked before each block with its expected duration, s.
+PhaseResult run_traces(RunParts& parts, const std::function<bool(double)>& is_time_over);
+
+}  // namespace steplens
