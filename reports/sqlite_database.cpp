@@ -115,6 +115,10 @@ std::int64_t SqliteStatement::integer_or(int column, std::int64_t fallback) cons
   return integer(column).value_or(fallback);
 }
 
+double SqliteStatement::real(int column) const {
+  return ::sqlite3_column_double(statement_, column);
+}
+
 std::string_view SqliteStatement::text(int column) const {
   const auto* text = reinterpret_cast<const char*>(::sqlite3_column_text(statement_, column));
   if (text == nullptr) return {};

@@ -62,6 +62,7 @@ class SqliteStatement {
 
   std::optional<std::int64_t> integer(int column) const;
   std::int64_t integer_or(int column, std::int64_t fallback) const;
+  double real(int column) const;
   /// Empty if there is none; valid until the next row.
   std::string_view text(int column) const;
 

@@ -326,11 +326,17 @@ class Writer {
     begin_slice("user_annotation", json_string(trace_.text(range.name)), track, instance.start_ns,
                 instance.end_ns);
     put_text_arg("domain", trace_.text(range.domain));
-    // Where nesting alone would give another path.
-    const std::uint32_t outer =
-        instance.parent == kNoRow ? kNoRow : trace_.range_instances[instance.parent].range;
-    if (outer != range.parent) put(",\"range\":{}", paths_[instance.range]);
+    if (!is_told_by_nesting(instance)) put(",\"range\":{}", paths_[instance.range]);
     end_slice();
+  }
+
+  // Whether a reader that knows slices and domains finds the range's place in the tree.
+  bool is_told_by_nesting(const RangeInstance& instance) const {
+    const Range& range = trace_.ranges[instance.range];
+    if (instance.parent == kNoRow) return range.parent == kNoRow;
+    const RangeInstance& outer = trace_.range_instances[instance.parent];
+    return outer.thread == instance.thread && outer.range == range.parent &&
+           trace_.ranges[outer.range].domain == range.domain;
   }
 
   void write_api(std::uint32_t row, Track track) {

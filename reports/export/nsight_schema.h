@@ -40,6 +40,9 @@ constexpr std::int64_t global_tid(std::int64_t pid, std::int64_t tid) {
 constexpr std::int64_t pid_of(std::int64_t global_id) { return global_id >> kPidShift & kIdMask; }
 constexpr std::int64_t tid_of(std::int64_t global_tid) { return global_tid & kIdMask; }
 
+/// The thread of the steps. Linux has none of that number: its ids end at 2^22.
+inline constexpr std::int64_t kStepsTid = 0xFFFFFE;
+
 /// A row of an ENUM table.
 struct EnumRow {
   std::int64_t id;

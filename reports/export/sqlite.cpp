@@ -28,8 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Linux has no thread of that number: its ids end at 2^22.
-constexpr std::int64_t kStepsTid = 0xFFFFFE;
+// Beyond those of Linux.
 constexpr std::int64_t kFirstMadeUpTid = 0x800000;
 
 constexpr std::string_view kGpuColumns =
@@ -173,7 +172,7 @@ class Writer {
 
   void write_threads() {
     SqliteStatement insert = insert_into("ThreadNames", "nameId, priority, globalTid");
-    std::set<std::int64_t> taken = {0, kStepsTid};
+    std::set<std::int64_t> taken = {0, nsight::kStepsTid};
     for (std::size_t row = 0; row < trace_.threads.size(); ++row) {
       const ThreadInfo& thread = trace_.threads[row];
       auto tid = static_cast<std::int64_t>(thread.tid);
@@ -187,7 +186,7 @@ class Writer {
     if (!trace_.steps.empty()) {
       insert.bind(id_of_string("steps"))
           .bind_null()
-          .bind(nsight::global_tid(pid_, kStepsTid))
+          .bind(nsight::global_tid(pid_, nsight::kStepsTid))
           .insert();
     }
   }
@@ -404,7 +403,7 @@ class Writer {
     }
     for (const Step& step : trace_.steps) {
       const std::string name = fmt::format("ProfilerStep#{}", step.first_step_number);
-      write_range(step.start_ns, step.end_ns, name, nsight::global_tid(pid_, kStepsTid),
+      write_range(step.start_ns, step.end_ns, name, nsight::global_tid(pid_, nsight::kStepsTid),
                   id_of_string(name), domain_id(std::string(nsight::kStepDomain)));
     }
   }

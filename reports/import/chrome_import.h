@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "harness/trace/trace.h"
+
+namespace steplens {
+
+/// Reads Chrome trace JSON, plain or gzip: Kineto's (torch.profiler) and that of
+/// `write_chrome_json`. Never holds the document: memory is that of the Trace.
+///
+/// Kernels, copies, sets, runtime and driver calls, waits, operators and annotations (both as
+/// ranges; in a file without a device the outermost operators are the operations), counters and
+/// "[memory]" events come over; "ProfilerStep#N" gives the steps. Times count from the first event;
+/// info["start_unix_ns"] is that one's time. Damage that profilers are known for is mended and
+/// counted in info["num_mended"]; events that cannot be used are counted in the quality; a file
+/// that ends in the middle gives what it has, with quality "truncated". ConfigError if it is no
+/// such file, or damaged in another way: it names file and place.
+///
+/// What `write_chrome_json` wrote comes back equal, but for: allocations (they come back as
+/// counters), the order of rows and of strings, and parents of ranges on other threads.
+Trace import_chrome_json(const std::filesystem::path& path);
+
+/// Nanoseconds of a decimal number of microseconds, rounded to the nearest; without going through
+/// double unless it has an exponent. False if it is none or out of range.
+bool parse_us(std::string_view text, std::int64_t& ns);
+
+}  // namespace steplens
