@@ -1,5 +1,7 @@
 #include "profilers/cupti/activity_decoder.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -127,19 +129,20 @@ void ActivityDecoder::decode(std::uint8_t* buffer, std::size_t valid_bytes,
   }
 }
 
-void ActivityDecoder::add(GpuOp op) {
-  if (op.start_ns == 0 || op.end_ns == 0) {
-    // Work of before the window is not missed.
-    if (not_before_ns_ > op.start_ns && op.start_ns != 0) return;
+// Whether the window has it; counts what is broken.
+bool ActivityDecoder::is_wanted(std::uint64_t start, std::uint64_t end) {
+  // What is known to be of before the window is not missed.
+  const std::int64_t latest_ns = std::max(ns(start), ns(end));
+  if (latest_ns != 0 && latest_ns < not_before_ns_) return false;
+  if (start == 0 || end == 0) {
     count(records_, quality::kZeroTimestamps);
-    return;
+    return false;
   }
-  if (op.end_ns < op.start_ns) {
+  if (end < start) {
     count(records_, quality::kEndBeforeStart);
-    return;
+    return false;
   }
-  if (op.end_ns < not_before_ns_) return;
-  records_.gpu_ops.push_back(op);
+  return true;
 }
 
 std::uint32_t ActivityDecoder::shape_row(const LaunchShape& shape) {
@@ -159,11 +162,13 @@ std::uint32_t ActivityDecoder::shape_row(const LaunchShape& shape) {
 }
 
 void ActivityDecoder::add_kernel(const CUpti_ActivityKernel10& record) {
+  if (!is_wanted(record.start, record.end)) return;
   const auto unsigned_of = [](std::int32_t value) { return static_cast<std::uint32_t>(value); };
   const char* name = record.name == nullptr ? "" : record.name;
   auto it = kernel_names_.find(std::string_view(name));
   if (it == kernel_names_.end()) it = kernel_names_.emplace(name, names_.id_of(name)).first;
-  add({.start_ns = ns(record.start),
+  records_.gpu_ops.push_back(
+      {.start_ns = ns(record.start),
        .end_ns = ns(record.end),
        .graph_node_id = record.graphNodeId,
        .name = it->second,
@@ -183,33 +188,37 @@ void ActivityDecoder::add_kernel(const CUpti_ActivityKernel10& record) {
 }
 
 void ActivityDecoder::add_graph(const CUpti_ActivityGraphTrace2& record) {
-  add({.start_ns = ns(record.start),
-       .end_ns = ns(record.end),
-       .name = names_.id_of(fmt::format("graph {}", record.graphId)),
-       .correlation_id = record.correlationId,
-       .stream_id = record.streamId,
-       .kind = GpuOpKind::kGraph,
-       .device = static_cast<std::uint8_t>(record.deviceId)});
+  if (!is_wanted(record.start, record.end)) return;
+  records_.gpu_ops.push_back({.start_ns = ns(record.start),
+                              .end_ns = ns(record.end),
+                              .name = names_.id_of(fmt::format("graph {}", record.graphId)),
+                              .correlation_id = record.correlationId,
+                              .stream_id = record.streamId,
+                              .kind = GpuOpKind::kGraph,
+                              .device = static_cast<std::uint8_t>(record.deviceId)});
 }
 
 template <typename Record>
 void ActivityDecoder::add_copy(const Record& record, CopyKind kind) {
-  add({.start_ns = ns(record.start),
-       .end_ns = ns(record.end),
-       .bytes = static_cast<std::int64_t>(record.bytes),
-       .graph_node_id = record.graphNodeId,
-       .name = names_.id_of(fmt::format("memcpy {}", name_of(kind))),
-       .correlation_id = record.correlationId,
-       .stream_id = record.streamId,
-       .kind = GpuOpKind::kCopy,
-       .copy_kind = kind,
-       .source_memory = memory_kind_of(record.srcKind),
-       .target_memory = memory_kind_of(record.dstKind),
-       .device = static_cast<std::uint8_t>(record.deviceId)});
+  if (!is_wanted(record.start, record.end)) return;
+  records_.gpu_ops.push_back({.start_ns = ns(record.start),
+                              .end_ns = ns(record.end),
+                              .bytes = static_cast<std::int64_t>(record.bytes),
+                              .graph_node_id = record.graphNodeId,
+                              .name = names_.id_of(fmt::format("memcpy {}", name_of(kind))),
+                              .correlation_id = record.correlationId,
+                              .stream_id = record.streamId,
+                              .kind = GpuOpKind::kCopy,
+                              .copy_kind = kind,
+                              .source_memory = memory_kind_of(record.srcKind),
+                              .target_memory = memory_kind_of(record.dstKind),
+                              .device = static_cast<std::uint8_t>(record.deviceId)});
 }
 
 void ActivityDecoder::add_set(const CUpti_ActivityMemset4& record) {
-  add({.start_ns = ns(record.start),
+  if (!is_wanted(record.start, record.end)) return;
+  records_.gpu_ops.push_back(
+      {.start_ns = ns(record.start),
        .end_ns = ns(record.end),
        .bytes = static_cast<std::int64_t>(record.bytes),
        .graph_node_id = record.graphNodeId,
@@ -244,11 +253,7 @@ StringId ActivityDecoder::api_name(bool is_driver, CUpti_CallbackId cbid) {
 }
 
 void ActivityDecoder::add_api(const CUpti_ActivityAPI& record, bool is_driver) {
-  if (ns(record.end) < not_before_ns_ && record.end != 0) return;
-  if (record.start == 0 || record.end < record.start) {
-    count(records_, record.start == 0 ? quality::kZeroTimestamps : quality::kEndBeforeStart);
-    return;
-  }
+  if (!is_wanted(record.start, record.end)) return;
   records_.apis.push_back({.api = {.start_ns = ns(record.start),
                                    .end_ns = ns(record.end),
                                    .name = api_name(is_driver, record.cbid),
@@ -259,7 +264,7 @@ void ActivityDecoder::add_api(const CUpti_ActivityAPI& record, bool is_driver) {
 }
 
 void ActivityDecoder::add_sync(const CUpti_ActivitySynchronization2& record) {
-  if (record.start == 0 || record.end < record.start || ns(record.end) < not_before_ns_) return;
+  if (!is_wanted(record.start, record.end)) return;
   records_.syncs.push_back({.start_ns = ns(record.start),
                             .end_ns = ns(record.end),
                             .name = names_.id_of(sync_name_of(record.type)),
@@ -268,7 +273,7 @@ void ActivityDecoder::add_sync(const CUpti_ActivitySynchronization2& record) {
 }
 
 void ActivityDecoder::add_overhead(const CUpti_ActivityOverhead3& record) {
-  if (record.end < record.start || ns(record.end) < not_before_ns_) return;
+  if (!is_wanted(record.start, record.end)) return;
   records_.overheads.push_back({.start_ns = ns(record.start),
                                 .end_ns = ns(record.end),
                                 .name = names_.id_of(overhead_name_of(record.overheadKind))});

@@ -20,7 +20,7 @@ class ActivityDecoder {
 
   /// Takes down the records of one completed buffer. Device operations and calls that ended before
   /// `not_before_ns` (unix) are passed over: they belong to no window. What is broken is counted by
-  /// name in `quality` and left out.
+  /// name in `quality` and left out. Devices are always taken down.
   void decode(std::uint8_t* buffer, std::size_t valid_bytes, std::int64_t not_before_ns);
 
   RawRecords& records() { return records_; }
@@ -36,7 +36,7 @@ class ActivityDecoder {
   void add_sync(const CUpti_ActivitySynchronization2& record);
   void add_overhead(const CUpti_ActivityOverhead3& record);
   void add_device(const CUpti_ActivityDevice5& record);
-  void add(GpuOp op);
+  bool is_wanted(std::uint64_t start, std::uint64_t end);
   StringId api_name(bool is_driver, CUpti_CallbackId cbid);
   std::uint32_t shape_row(const LaunchShape& shape);
 

@@ -62,7 +62,9 @@ CuptiCollector::CuptiCollector(const CuptiApi& cupti, StringTable& names, RangeR
       options_(options),
       slabs_(options.num_slabs, options.slab_bytes),
       window_start_ns_(kNever),
-      decoder_(cupti, names) {}
+      decoder_(cupti, names) {
+  queue_.reserve(options.num_slabs);  // So that no callback allocates.
+}
 
 CuptiCollector::~CuptiCollector() {
   stop();
@@ -177,19 +179,22 @@ void CuptiCollector::complete_buffer(CUcontext context, std::uint32_t stream, st
 }
 
 void CuptiCollector::decode_buffers() {
+  std::vector<FullBuffer> batch;
+  batch.reserve(options_.num_slabs);
   while (true) {
-    FullBuffer full;
+    batch.clear();
     {
       std::unique_lock lock(queue_mutex_);
       queue_changed_.wait(lock, [&] { return is_stopping_ || !queue_.empty(); });
       if (queue_.empty()) break;
-      full = queue_.front();
-      queue_.pop_front();
+      std::swap(batch, queue_);
     }
-    if (!options_.is_null) decoder_.decode(full.memory, full.valid_bytes, window_start_ns_);
-    std::memset(full.memory, 0, full.valid_bytes);
-    slabs_.give(full.memory);
-    max_decode_lag_ns_ = std::max(max_decode_lag_ns_, unix_now_ns() - full.completed_ns);
+    for (const FullBuffer& full : batch) {
+      if (!options_.is_null) decoder_.decode(full.memory, full.valid_bytes, window_start_ns_);
+      std::memset(full.memory, 0, full.valid_bytes);
+      slabs_.give(full.memory);
+      max_decode_lag_ns_ = std::max(max_decode_lag_ns_, unix_now_ns() - full.completed_ns);
+    }
   }
   decode_cpu_ns_ = thread_cpu_ns();
 }
@@ -232,6 +237,9 @@ void CuptiCollector::stop() {
         CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, CUPTI_ACTIVITY_KIND_OVERHEAD,
         CUPTI_ACTIVITY_KIND_DEVICE}) {
     cupti_.disable(kind);
+  }
+  for (const CUpti_CallbackIdResource cbid : kGraphNodeCallbacks) {
+    cupti_.enable_callback(0, subscriber_, CUPTI_CB_DOMAIN_RESOURCE, cbid);
   }
   cupti_.flush_all(0);
   count_dropped(nullptr, 0);

@@ -3,10 +3,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "profilers/cupti/activity_decoder.h"
 #include "profilers/cupti/cupti_api.h"
@@ -87,7 +87,7 @@ class CuptiCollector {
 
   std::mutex queue_mutex_;
   std::condition_variable queue_changed_;
-  std::deque<FullBuffer> queue_;
+  std::vector<FullBuffer> queue_;  // Never holds more than there are slabs.
   bool is_stopping_ = false;
 
   ActivityDecoder decoder_;  // Of the decode thread alone while that runs.

@@ -1,14 +1,16 @@
 // libsteplens_inject.so: loaded by the CUDA driver (CUDA_INJECTION64_PATH) and by NVTX
 // (NVTX_INJECTION64_PATH) into any program, it records what TraceRequest asks for.
 
+#include <atomic>
 #include <cstdlib>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nvtx3/nvToolsExt.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "profilers/cupti/cupti_api.h"
@@ -23,10 +25,14 @@ namespace {
 // A process that the traced one starts inherits its environment, but the trace is not its.
 constexpr const char* kOwner = "STEPLENS_TRACE_PROCESS";
 
+std::atomic<bool> is_forked = false;
+
 void finish_at_exit();
 
-// Never destroyed: NVTX and CUPTI may call until the process is gone. Null if nothing is asked for.
+// Never destroyed: NVTX and CUPTI may call until the process is gone. Null if nothing is asked for
+// or this is a copy of the traced process, which has neither its threads nor a right to its file.
 TraceSession* session() {
+  if (is_forked) return nullptr;
   static TraceSession* instance = []() -> TraceSession* {
     try {
       const std::string pid = std::to_string(::getpid());
@@ -35,8 +41,13 @@ TraceSession* session() {
       std::optional<TraceRequest> request = trace_request_from_environment();
       if (!request) return nullptr;
       ::setenv(kOwner, pid.c_str(), 1);
+      auto made = std::make_unique<TraceSession>(std::move(*request));
+      ::pthread_atfork(nullptr, nullptr, [] {
+        is_forked = true;
+        detach_nvtx();
+      });
       std::atexit(finish_at_exit);
-      return new TraceSession(std::move(*request));
+      return made.release();
     } catch (const std::exception& error) {
       fmt::print(stderr, "steplens: not traced: {}\n", error.what());
       return nullptr;
@@ -46,7 +57,9 @@ TraceSession* session() {
 }
 
 void finish_at_exit() {
-  const std::string failure = session()->finish();
+  TraceSession* session_or_null = session();
+  if (session_or_null == nullptr) return;
+  const std::string failure = session_or_null->finish();
   if (!failure.empty()) fmt::print(stderr, "steplens: {}\n", failure);
 }
 
@@ -75,7 +88,8 @@ SL_EXPORT int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export_table
 /// null, or why there is no file; the text stays valid.
 SL_EXPORT const char* steplens_inject_finish() {
   static std::string failure;
-  if (steplens::session() == nullptr) return "no trace was asked for";
-  failure = steplens::session()->finish();
+  steplens::TraceSession* session_or_null = steplens::session();
+  if (session_or_null == nullptr) return "no trace was asked for";
+  failure = session_or_null->finish();
   return failure.empty() ? nullptr : failure.c_str();
 }

@@ -9,6 +9,7 @@
 namespace steplens {
 namespace {
 
+// Null in a process that the traced one forked.
 std::atomic<RangeRecorder*> receiver = nullptr;
 
 // What NVTX's handles point to. They live as long as the process: programs keep them in statics.
@@ -64,37 +65,50 @@ DomainId id_of(nvtxDomainHandle_t domain) {
 
 std::string_view text_of(const char* message) { return message == nullptr ? "" : message; }
 
-int NVTX_API push_ascii(const char* message) { return receiver.load()->push(0, text_of(message)); }
-int NVTX_API push_wide(const wchar_t* message) { return receiver.load()->push(0, narrow(message)); }
+int push_range(DomainId domain, std::string_view message) {
+  RangeRecorder* ranges = receiver;
+  return ranges == nullptr ? NVTX_NO_PUSH_POP_TRACKING : ranges->push(domain, message);
+}
+int pop_range(DomainId domain) {
+  RangeRecorder* ranges = receiver;
+  return ranges == nullptr ? NVTX_NO_PUSH_POP_TRACKING : ranges->pop(domain);
+}
+nvtxRangeId_t start_range(DomainId domain, std::string_view message) {
+  RangeRecorder* ranges = receiver;
+  return ranges == nullptr ? 0 : ranges->start(domain, message);
+}
+void end_range(nvtxRangeId_t id) {
+  if (RangeRecorder* ranges = receiver) ranges->end(id);
+}
+
+int NVTX_API push_ascii(const char* message) { return push_range(0, text_of(message)); }
+int NVTX_API push_wide(const wchar_t* message) { return push_range(0, narrow(message)); }
 int NVTX_API push_attributes(const nvtxEventAttributes_t* attributes) {
-  return receiver.load()->push(0, message_of(attributes));
+  return push_range(0, message_of(attributes));
 }
-int NVTX_API pop() { return receiver.load()->pop(0); }
-nvtxRangeId_t NVTX_API start_ascii(const char* message) {
-  return receiver.load()->start(0, text_of(message));
-}
+int NVTX_API pop() { return pop_range(0); }
+nvtxRangeId_t NVTX_API start_ascii(const char* message) { return start_range(0, text_of(message)); }
 nvtxRangeId_t NVTX_API start_wide(const wchar_t* message) {
-  return receiver.load()->start(0, narrow(message));
+  return start_range(0, narrow(message));
 }
 nvtxRangeId_t NVTX_API start_attributes(const nvtxEventAttributes_t* attributes) {
-  return receiver.load()->start(0, message_of(attributes));
+  return start_range(0, message_of(attributes));
 }
-void NVTX_API end(nvtxRangeId_t id) { receiver.load()->end(id); }
+void NVTX_API end(nvtxRangeId_t id) { end_range(id); }
 
 int NVTX_API domain_push(nvtxDomainHandle_t domain, const nvtxEventAttributes_t* attributes) {
-  return receiver.load()->push(id_of(domain), message_of(attributes));
+  return push_range(id_of(domain), message_of(attributes));
 }
-int NVTX_API domain_pop(nvtxDomainHandle_t domain) { return receiver.load()->pop(id_of(domain)); }
+int NVTX_API domain_pop(nvtxDomainHandle_t domain) { return pop_range(id_of(domain)); }
 nvtxRangeId_t NVTX_API domain_start(nvtxDomainHandle_t domain,
                                     const nvtxEventAttributes_t* attributes) {
-  return receiver.load()->start(id_of(domain), message_of(attributes));
+  return start_range(id_of(domain), message_of(attributes));
 }
-void NVTX_API domain_end(nvtxDomainHandle_t /*domain*/, nvtxRangeId_t id) {
-  receiver.load()->end(id);
-}
+void NVTX_API domain_end(nvtxDomainHandle_t /*domain*/, nvtxRangeId_t id) { end_range(id); }
 
 nvtxDomainHandle_t create_domain(std::string_view name) {
-  const DomainId id = receiver.load()->add_domain(name);
+  RangeRecorder* ranges = receiver;
+  const DomainId id = ranges == nullptr ? 0 : ranges->add_domain(name);
   const std::lock_guard lock(handles_mutex);
   return reinterpret_cast<nvtxDomainHandle_t>(&domain_handles.emplace_back(Domain{id}));
 }
@@ -151,5 +165,7 @@ int attach_nvtx(NvtxGetExportTableFunc_t get_export_table, RangeRecorder& ranges
   set(table, size, NVTX_CBID_CORE2_DomainRegisterStringW, register_wide);
   return 1;
 }
+
+void detach_nvtx() { receiver = nullptr; }
 
 }  // namespace steplens

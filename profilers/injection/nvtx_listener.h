@@ -10,4 +10,7 @@ namespace steplens {
 /// that uses NVTX asks for itself). Returns 1, or 0 if the module's NVTX is not one we know.
 int attach_nvtx(NvtxGetExportTableFunc_t get_export_table, RangeRecorder& ranges);
 
+/// From now on NVTX calls do nothing. Needs no lock: for a process that has just been forked.
+void detach_nvtx();
+
 }  // namespace steplens

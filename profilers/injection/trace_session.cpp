@@ -100,7 +100,10 @@ void TraceSession::write() {
     origins = collector_->node_origins();
     raw = collector_->take_records();
   }
-  Trace trace = build_trace(std::move(raw), ranges_.snapshot(), origins, names_.texts(), *window_);
+  // In this order: other threads go on naming ranges.
+  const RangeRecorder::Snapshot ranges = ranges_.snapshot();
+  std::vector<std::string> names = names_.texts();
+  Trace trace = build_trace(std::move(raw), ranges, origins, std::move(names), *window_);
   for (const auto& [key, value] : request_.info.items()) trace.info[key] = value;
   trace.info["kind"] = name_of(request_.kind);
   trace.info["num_steps_wanted"] = request_.first_step ? request_.num_steps : 0;

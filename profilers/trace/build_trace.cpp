@@ -102,25 +102,38 @@ class TraceBuilder {
     for (const RangeRecorder::Thread& thread : recorded_.threads) {
       std::vector<std::uint32_t> rows(thread.instances.size(), kNoRow);
       for (std::size_t i = 0; i < thread.instances.size(); ++i) {
-        RangeRecorder::Instance instance = thread.instances[i];
-        if (instance.end_ns == 0) instance.end_ns = std::max(window_.end_ns, instance.start_ns);
-        if (!is_in_window(instance.start_ns, instance.end_ns)) continue;
-        const bool is_operator =
-            operator_domain_ != 0 && trace_.ranges[instance.range].domain == operator_domain_;
-        const RangeInstance row{
-            .start_ns = instance.start_ns - window_.start_ns,
-            .end_ns = instance.end_ns - window_.start_ns,
-            .range = instance.range,
-            .thread = thread_row(thread.tid),
-            .parent = instance.parent == kNoRow ? kNoRow : rows[instance.parent]};
-        if (is_operator) {
-          operators_.push_back(row);
+        std::optional<RangeInstance> row = window_row(thread.instances[i], thread.tid);
+        if (!row) continue;
+        if (row->parent != kNoRow) row->parent = rows[row->parent];
+        if (operator_domain_ != 0 && trace_.ranges[row->range].domain == operator_domain_) {
+          operators_.push_back(*row);
         } else {
-          rows[i] = static_cast<std::uint32_t>(trace_.range_instances.size());
-          trace_.range_instances.push_back(row);
+          rows[i] = add_instance(*row, trace_.ranges[row->range].domain == 0);
         }
       }
+      for (const RangeRecorder::Instance& instance : thread.started) {
+        if (const auto row = window_row(instance, thread.tid)) add_instance(*row, false);
+      }
     }
+  }
+
+  // The instance in the trace's times, its parent as it was; absent outside the window.
+  std::optional<RangeInstance> window_row(const RangeRecorder::Instance& instance,
+                                          std::uint64_t tid) {
+    const std::int64_t end_ns =
+        instance.end_ns == 0 ? std::max(window_.end_ns, instance.start_ns) : instance.end_ns;
+    if (!is_in_window(instance.start_ns, end_ns)) return std::nullopt;
+    return RangeInstance{.start_ns = instance.start_ns - window_.start_ns,
+                         .end_ns = end_ns - window_.start_ns,
+                         .range = instance.range,
+                         .thread = thread_row(tid),
+                         .parent = instance.parent};
+  }
+
+  std::uint32_t add_instance(const RangeInstance& instance, bool is_own) {
+    trace_.range_instances.push_back(instance);
+    is_own_.push_back(is_own);
+    return static_cast<std::uint32_t>(trace_.range_instances.size() - 1);
   }
 
   // What the profiler itself cost, as ranges of a domain of its own on a thread of its own.
@@ -135,45 +148,55 @@ class TraceBuilder {
       const auto [it, is_new] =
           ranges.emplace(overhead.name, static_cast<std::uint32_t>(trace_.ranges.size()));
       if (is_new) trace_.ranges.push_back({.name = overhead.name, .domain = domain});
-      trace_.range_instances.push_back({.start_ns = overhead.start_ns - window_.start_ns,
-                                        .end_ns = overhead.end_ns - window_.start_ns,
-                                        .range = it->second,
-                                        .thread = thread});
+      add_instance({.start_ns = overhead.start_ns - window_.start_ns,
+                    .end_ns = overhead.end_ns - window_.start_ns,
+                    .range = it->second,
+                    .thread = thread},
+                   false);
     }
   }
 
+  // What starts at the same time stays in the order in which it was opened: outer before inner.
   void sort_instances() {
     std::vector<std::uint32_t> order(trace_.range_instances.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
     std::ranges::stable_sort(order, {}, [&](std::uint32_t row) {
       const RangeInstance& instance = trace_.range_instances[row];
-      return std::tuple(instance.thread, instance.start_ns, -instance.end_ns);
+      return std::pair(instance.thread, instance.start_ns);
     });
     std::vector<std::uint32_t> new_rows(order.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) new_rows[order[i]] = i;
     std::vector<RangeInstance> sorted;
+    std::vector<bool> sorted_is_own;
     sorted.reserve(order.size());
+    sorted_is_own.reserve(order.size());
     for (const std::uint32_t row : order) {
       RangeInstance instance = trace_.range_instances[row];
       if (instance.parent != kNoRow) instance.parent = new_rows[instance.parent];
       sorted.push_back(instance);
+      sorted_is_own.push_back(is_own_[row]);
     }
     trace_.range_instances = std::move(sorted);
+    is_own_ = std::move(sorted_is_own);
   }
 
   bool is_named(std::uint32_t range, std::string_view name) const {
     return trace_.ranges[range].domain == 0 && trace_.text(trace_.ranges[range].name) == name;
   }
 
+  bool is_within_step(std::uint32_t instance) const {
+    for (std::uint32_t row = trace_.range_instances[instance].parent; row != kNoRow;
+         row = trace_.range_instances[row].parent) {
+      if (is_named(trace_.range_instances[row].range, kStepRangeName)) return true;
+    }
+    return false;
+  }
+
   void find_steps() {
-    std::vector<bool> is_own(trace_.range_instances.size());
     for (std::uint32_t row = 0; row < trace_.range_instances.size(); ++row) {
+      if (!is_own_[row]) continue;
       const RangeInstance& instance = trace_.range_instances[row];
-      is_own[row] = trace_.ranges[instance.range].domain == 0;
-      const bool is_outermost =
-          instance.parent == kNoRow ||
-          !is_named(trace_.range_instances[instance.parent].range, kStepRangeName);
-      if (is_named(instance.range, kStepRangeName) && is_outermost) {
+      if (is_named(instance.range, kStepRangeName) && !is_within_step(row)) {
         // The step in which the window begins belongs to it; what is cut off at its front does not.
         if (instance.start_ns < 0) continue;
         step_rows_.push_back(row);
@@ -191,7 +214,7 @@ class TraceBuilder {
                               .first_step_number = window_.first_step_number +
                                                    static_cast<std::int64_t>(trace_.steps.size())});
     }
-    lookup_.emplace(trace_.range_instances, is_own);
+    lookup_.emplace(trace_.range_instances, is_own_);
   }
 
   // Position among the sorted rows of the one that holds the moment; -1 if none does.
@@ -209,7 +232,7 @@ class TraceBuilder {
     const auto first = std::ranges::lower_bound(
         micro_step_rows_, step_start_ns, {},
         [&](std::uint32_t row) { return trace_.range_instances[row].start_ns; });
-    return position - static_cast<std::int32_t>(first - micro_step_rows_.begin());
+    return std::max(-1, position - static_cast<std::int32_t>(first - micro_step_rows_.begin()));
   }
 
   void add_apis() {
@@ -227,6 +250,9 @@ class TraceBuilder {
       rebase(api);
       api.thread = thread_row(raw.tid);
       api.range_instance = lookup_->innermost(api.thread, api.start_ns);
+      const bool is_first =
+          first_correlation_id_ == 0 || api.correlation_id < first_correlation_id_;
+      if (api.start_ns >= 0 && is_first) first_correlation_id_ = api.correlation_id;
       trace_.apis.push_back(api);
     }
     api_rows_ = std::move(runtime_rows);
@@ -249,8 +275,9 @@ class TraceBuilder {
       op.device = device_row(op.device);
       const auto api_row = api_rows_.find(op.correlation_id);
       const Api* api = api_row == api_rows_.end() ? nullptr : &trace_.apis[api_row->second];
-      if (api == nullptr && op.start_ns < 0) {
-        count(quality::kOutsideWindow);  // Launched before the window.
+      // Correlation ids count up: the calls of what was queued before the window were not kept.
+      if (api == nullptr && (op.start_ns < 0 || op.correlation_id < first_correlation_id_)) {
+        count(quality::kOutsideWindow);
         continue;
       }
       if (api == nullptr) count(quality::kWithoutLaunch);
@@ -266,7 +293,8 @@ class TraceBuilder {
       if (op.graph_node_id != 0 && origin != node_origins_.end()) {
         op.range = tree.graft(origin->second.range, origin->second.step_range);
         op.attribution = Attribution::kGraphNode;
-      } else if (api != nullptr) {
+      }
+      if (op.range == kNoRow && api != nullptr) {
         op.range = tree.graft(range_at(api->thread, launch_ns),
                               step_thread_range_at(op.step_index, launch_ns));
         op.attribution = Attribution::kRange;
@@ -309,9 +337,11 @@ class TraceBuilder {
   StringId operator_domain_ = 0;
   std::unordered_map<std::uint64_t, std::uint32_t> thread_rows_;  // By tid.
   std::map<std::uint8_t, std::uint8_t> device_rows_;              // By ordinal.
-  std::vector<RangeInstance> operators_;                          // Parent: not set.
-  std::vector<std::uint32_t> step_rows_, micro_step_rows_;        // Of range_instances, by start.
-  std::unordered_map<std::uint32_t, std::uint32_t> api_rows_;     // By correlation id.
+  std::vector<RangeInstance> operators_;                          // Parent: not used.
+  std::vector<bool> is_own_;  // By row of range_instances: nests in the default domain.
+  std::vector<std::uint32_t> step_rows_, micro_step_rows_;     // Of range_instances, by start.
+  std::unordered_map<std::uint32_t, std::uint32_t> api_rows_;  // By correlation id.
+  std::uint32_t first_correlation_id_ = 0;                     // Of the window; 0: none.
   std::optional<RangeLookup> lookup_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <map>
 #include <utility>
 
 #include <sys/syscall.h>
@@ -12,6 +11,9 @@ namespace steplens {
 namespace {
 
 std::atomic<std::uint64_t> num_recorders = 0;
+
+// Closed ranges that lie between open ones of other domains are let go once there are this many.
+constexpr std::size_t kMaxUnkeptInstances = 1024;
 
 std::uint64_t this_tid() { return static_cast<std::uint64_t>(::syscall(SYS_gettid)); }
 
@@ -33,12 +35,35 @@ struct RangeRecorder::ThreadState {
   std::mutex mutex;
   std::uint64_t tid = 0;
   std::vector<Instance> instances;
-  std::size_t num_kept = 0;                                                   // Of these, recorded.
+  std::size_t num_kept = 0;  // Of these, for good.
+  std::int64_t last_ns = 0;  // The wall clock may be set back; a thread's times never go back.
   std::vector<std::vector<Open>> stacks = std::vector<std::vector<Open>>(1);  // By domain.
   // (domain, parent) and name to range, so that known names take no lock of the recorder.
   std::map<std::pair<DomainId, std::uint32_t>, StringMap<std::uint32_t>> known;
   std::int64_t open_step_number = -1;
+
+  std::int64_t next_ns(Clock now_ns) { return last_ns = std::max(last_ns, now_ns()); }
+  void drop_closed();
 };
+
+// Of what is not kept, leaves the open ranges only. Their parents are open too, or are forgotten.
+void RangeRecorder::ThreadState::drop_closed() {
+  while (instances.size() > num_kept && instances.back().end_ns != 0) instances.pop_back();
+  if (instances.size() - num_kept < kMaxUnkeptInstances) return;
+  std::vector<std::uint32_t> new_rows(instances.size(), kNoRow);
+  std::size_t num_left = 0;
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    if (i >= num_kept && instances[i].end_ns != 0) continue;
+    Instance instance = instances[i];
+    if (instance.parent != kNoRow) instance.parent = new_rows[instance.parent];
+    new_rows[i] = static_cast<std::uint32_t>(num_left);
+    instances[num_left++] = instance;
+  }
+  instances.resize(num_left);
+  for (std::vector<Open>& stack : stacks) {
+    for (Open& open : stack) open.instance = new_rows[open.instance];
+  }
+}
 
 RangeRecorder::RangeRecorder(StringTable& names, Clock now_ns)
     : names_(names),
@@ -84,17 +109,10 @@ std::uint32_t RangeRecorder::intern(DomainId domain, std::uint32_t parent, std::
     const std::size_t slash = name.find('/');
     const std::string_view part = name.substr(0, slash);
     const StringId id = names_.id_of(part);
-    std::vector<std::uint32_t>& siblings = children_[node];
-    const auto it = std::ranges::find_if(siblings, [&](std::uint32_t sibling) {
-      return ranges_[sibling].name == id && ranges_[sibling].domain == domain_name;
-    });
-    if (it != siblings.end()) {
-      node = *it;
-    } else {
-      ranges_.push_back({.name = id, .domain = domain_name, .parent = node});
-      siblings.push_back(static_cast<std::uint32_t>(ranges_.size() - 1));
-      node = siblings.back();
-    }
+    const auto [it, is_new] = children_.emplace(std::tuple(node, id, domain_name),
+                                                static_cast<std::uint32_t>(ranges_.size()));
+    if (is_new) ranges_.push_back({.name = id, .domain = domain_name, .parent = node});
+    node = it->second;
     if (slash == std::string_view::npos) return node;
     name.remove_prefix(slash + 1);
   }
@@ -129,7 +147,7 @@ int RangeRecorder::push(DomainId domain, std::string_view name) {
     const bool is_step =
         domain == 0 && thread.open_step_number < 0 && !step_name_.empty() && name == step_name_;
     if (is_step) begun_step = thread.open_step_number = num_steps_++;
-    now_ns = now_ns_();
+    now_ns = thread.next_ns(now_ns_);
     thread.instances.push_back(
         {.start_ns = now_ns,
          .range = range,
@@ -156,14 +174,12 @@ int RangeRecorder::pop(DomainId domain) {
     const ThreadState::Open closed = stack.back();
     stack.pop_back();
     depth = static_cast<int>(stack.size());
-    now_ns = now_ns_();
+    now_ns = thread.next_ns(now_ns_);
     thread.instances[closed.instance].end_ns = now_ns;
-    if (is_recording_) {
-      thread.num_kept = thread.instances.size();
+    if (is_kept(thread.instances[closed.instance])) {
+      thread.num_kept = std::max(thread.num_kept, closed.instance + 1);
     } else {
-      while (thread.instances.size() > thread.num_kept && thread.instances.back().end_ns != 0) {
-        thread.instances.pop_back();
-      }
+      thread.drop_closed();
     }
     if (domain == 0 && thread.open_step_number >= 0) {
       step_thread_range_ = stack.empty() ? kNoRow : stack.back().range;
@@ -190,8 +206,8 @@ void RangeRecorder::end(std::uint64_t handle) {
     ++num_stray_pops_;
     return;
   }
-  it->instance.end_ns = now_ns_();
-  if (is_recording_) finished_.push_back(*it);
+  it->instance.end_ns = std::max(now_ns_(), it->instance.start_ns);
+  if (is_kept(it->instance)) finished_.push_back(*it);
   started_.erase(it);
 }
 
@@ -199,6 +215,11 @@ void RangeRecorder::watch_steps(std::string_view name, StepCallback on_begin, St
   step_name_ = name;
   on_step_begin_ = std::move(on_begin);
   on_step_end_ = std::move(on_end);
+}
+
+void RangeRecorder::set_recording(bool is_recording) {
+  if (!is_recording && is_recording_) recorded_until_ns_ = now_ns_();
+  is_recording_ = is_recording;
 }
 
 std::uint32_t RangeRecorder::current_range() {
@@ -221,7 +242,7 @@ RangeRecorder::Snapshot RangeRecorder::snapshot() const {
   // One by one: a thread that pushes holds its own mutex when it takes the recorder's.
   for (ThreadState* thread : threads) {
     const std::lock_guard lock(thread->mutex);
-    result.threads.push_back({.tid = thread->tid, .instances = thread->instances});
+    result.threads.push_back({.tid = thread->tid, .instances = thread->instances, .started = {}});
   }
   for (const StartedRange& range : started) {
     auto it = std::ranges::find(result.threads, range.tid, &Thread::tid);
@@ -229,7 +250,7 @@ RangeRecorder::Snapshot RangeRecorder::snapshot() const {
       result.threads.push_back({.tid = range.tid});
       it = std::prev(result.threads.end());
     }
-    it->instances.push_back(range.instance);
+    it->started.push_back(range.instance);
   }
   const std::lock_guard lock(mutex_);
   result.ranges = ranges_;  // Last: it holds all that the threads name.

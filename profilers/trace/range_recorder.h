@@ -3,9 +3,13 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "profilers/trace/string_table.h"
@@ -41,7 +45,8 @@ class RangeRecorder {
   int push(DomainId domain, std::string_view name);
   int pop(DomainId domain);
 
-  /// Ranges that may end on another thread, outside of all nesting. Return a handle > 0.
+  /// Ranges that may end on another thread, outside of all nesting: neither steps nor around
+  /// anything. Return a handle > 0.
   std::uint64_t start(DomainId domain, std::string_view name);
   void end(std::uint64_t handle);
 
@@ -51,8 +56,8 @@ class RangeRecorder {
   using StepCallback = std::function<void(std::int64_t step_number, std::int64_t time_ns)>;
   void watch_steps(std::string_view name, StepCallback on_begin, StepCallback on_end);
 
-  /// Whether closed ranges are kept from now on.
-  void set_recording(bool is_recording) { is_recording_ = is_recording; }
+  /// Whether ranges are kept from now on: all that are open at some time while it is on.
+  void set_recording(bool is_recording);
 
   /// Innermost range of the default domain on the calling thread; kNoRow if none.
   std::uint32_t current_range();
@@ -68,6 +73,7 @@ class RangeRecorder {
   struct Thread {
     std::uint64_t tid = 0;
     std::vector<Instance> instances;
+    std::vector<Instance> started;  // By `start`; without parent.
   };
   struct Snapshot {
     std::vector<Range> ranges;
@@ -86,6 +92,9 @@ class RangeRecorder {
   };
 
   ThreadState& this_thread();
+  bool is_kept(const Instance& instance) const {
+    return is_recording_ || instance.start_ns <= recorded_until_ns_;
+  }
   std::uint32_t range_of(ThreadState& thread, DomainId domain, std::uint32_t parent,
                          std::string_view name);
   std::uint32_t intern(DomainId domain, std::uint32_t parent, std::string_view name);
@@ -94,6 +103,7 @@ class RangeRecorder {
   const Clock now_ns_;
   const std::uint64_t serial_;  // Tells recorders apart in thread-local memory.
   std::atomic<bool> is_recording_ = false;
+  std::atomic<std::int64_t> recorded_until_ns_ = std::numeric_limits<std::int64_t>::min();
   std::string step_name_;
   StepCallback on_step_begin_, on_step_end_;
   std::atomic<std::int64_t> num_steps_ = 0;
@@ -104,9 +114,9 @@ class RangeRecorder {
   std::vector<std::unique_ptr<ThreadState>> threads_;
   std::vector<Range> ranges_;
   std::vector<StringId> domains_ = {0};
-  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> children_;  // Parent to ranges.
-  std::vector<StartedRange> started_;                                       // Open.
-  std::vector<StartedRange> finished_;  // Closed while recording.
+  std::map<std::tuple<std::uint32_t, StringId, StringId>, std::uint32_t> children_;
+  std::vector<StartedRange> started_;   // Open.
+  std::vector<StartedRange> finished_;  // Closed and kept.
   std::uint64_t num_started_ = 0;
 };
 

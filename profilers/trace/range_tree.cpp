@@ -44,9 +44,11 @@ std::uint32_t RangeTree::graft(std::uint32_t own, std::uint32_t around) {
   for (std::uint32_t range = own; range != kNoRow; range = ranges_[range].parent) {
     path.push_back(range);
   }
-  const Range root = ranges_[path.back()];
+  const bool has_step = std::ranges::any_of(path, [&](std::uint32_t range) {
+    return ranges_[range].domain == 0 && strings_[ranges_[range].name] == kStepRangeName;
+  });
   std::uint32_t result = own;
-  if (root.domain != 0 || strings_[root.name] != kStepRangeName) {
+  if (!has_step) {
     std::uint32_t base = around;
     if (own_phase(path.back()) != Phase::kNone) {
       for (std::uint32_t range = around; range != kNoRow; range = ranges_[range].parent) {

@@ -18,7 +18,7 @@ class RangeTree {
   Phase phase_of(std::uint32_t range) const;  // Of the nearest range, itself included.
 
   /// The path of `own` below `around`. A path that begins with a phase lies below what encloses the
-  /// phase of `around`; a path that begins with the step stays as it is.
+  /// phase of `around`; a path that holds the step stays as it is.
   std::uint32_t graft(std::uint32_t own, std::uint32_t around);
 
  private:
