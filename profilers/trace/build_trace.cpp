@@ -275,17 +275,14 @@ class TraceBuilder {
       op.device = device_row(op.device);
       const auto api_row = api_rows_.find(op.correlation_id);
       const Api* api = api_row == api_rows_.end() ? nullptr : &trace_.apis[api_row->second];
+      const std::int64_t launch_ns = api == nullptr ? op.start_ns : api->start_ns;
       // Correlation ids count up: the calls of what was queued before the window were not kept.
-      if (api == nullptr && (op.start_ns < 0 || op.correlation_id < first_correlation_id_)) {
+      const bool was_queued_before = api == nullptr && op.correlation_id < first_correlation_id_;
+      if (was_queued_before || launch_ns < 0 || launch_ns > window_.end_ns - window_.start_ns) {
         count(quality::kOutsideWindow);
         continue;
       }
       if (api == nullptr) count(quality::kWithoutLaunch);
-      const std::int64_t launch_ns = api == nullptr ? op.start_ns : api->start_ns;
-      if (launch_ns < 0 || launch_ns > window_.end_ns - window_.start_ns) {
-        count(quality::kOutsideWindow);
-        continue;
-      }
       if (api != nullptr && op.start_ns < api->start_ns) count(quality::kStartBeforeLaunch);
       op.step_index = position_at(step_rows_, launch_ns);
       op.micro_step_index = micro_step_of(op.step_index, launch_ns);
