@@ -9,6 +9,7 @@
 #include "harness/error.h"
 #include "harness/files.h"
 #include "harness/machine_names.h"
+#include "harness/trace/trace_request.h"
 
 namespace steplens {
 namespace {
@@ -92,6 +93,21 @@ BlockRecord dead_record(const BlockConfig& config, const ProcessResult& process,
   return record;
 }
 
+// What makes any program be traced; our own worker sets it itself.
+void add_trace_environment(const BlockConfig& config, ProcessSpec& spec) {
+  const auto library = find_inject_library();
+  if (!library) return;
+  const TraceRequest request{
+      .path = config.output_folder / kTraceFileName,
+      .kind = config.kind == BlockKind::kTrace ? TraceKind::kTrace : TraceKind::kGraphTrace,
+      .first_step = config.num_warmup_steps,
+      .num_steps = config.num_measured_steps,
+      .info = {{"arm", config.arm}, {"config", to_json(config.config)}}};
+  for (const auto& [name, value] : environment_for(request, *library)) {
+    spec.environment.emplace_back(name, value);
+  }
+}
+
 }  // namespace
 
 BlockJudgement judge_block(const BlockConfig& config, const ProcessResult& process,
@@ -166,6 +182,9 @@ BlockOutcome BlockRunner::run_in(const BlockTask& task, const fs::path& folder) 
   // Programs that know nothing of UUIDs see one device.
   if (!settings_.device_id.empty()) {
     spec.environment.emplace_back("CUDA_VISIBLE_DEVICES", settings_.device_id);
+  }
+  if (is_traced(task.kind) && command != settings_.commands.end()) {
+    add_trace_environment(config, spec);
   }
   const double start_s = std::max(0.0, site_.now_s() - settings_.origin_unix_s);
   const ProcessResult process = run_process(spec);

@@ -42,6 +42,8 @@ class PeriodicSampler final : public Sampler {
     host_at_start_ = read_host_counters(host_);
     probe_->at_start();
     start_time_ = Clock::now();
+    start_unix_ns_ =
+        std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
     thread_.emplace(period_, [this] { sample(); });
   }
 
@@ -57,6 +59,7 @@ class PeriodicSampler final : public Sampler {
     if (num_samples_ == 0) sample();
 
     nlohmann::json json = probe_->summarize();
+    json["start_unix_ns"] = start_unix_ns_;
     json["period_ns"] = period_.count();
     json["duration_ns"] = duration_ns;
     json["sampling_ns"] = sampling_ns;
@@ -87,6 +90,7 @@ class PeriodicSampler final : public Sampler {
   Host host_;
   std::chrono::nanoseconds period_;
   Clock::time_point start_time_;
+  std::int64_t start_unix_ns_ = 0;  // The same moment, for traces.
   HostCounters host_at_start_;
   bool is_peak_rss_reset_ = false;
   // Written by the thread; read after it has ended.

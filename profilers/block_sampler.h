@@ -21,12 +21,12 @@ inline constexpr std::chrono::nanoseconds kGpuSamplePeriod = std::chrono::millis
 inline constexpr std::chrono::nanoseconds kCpuSamplePeriod = std::chrono::seconds(1);
 
 /// Samples one GPU by NVML, or the CPU if `gpu_uuid` is empty, on a thread of its own between
-/// `start` and `stop`; can be started again. `stop` gives in both cases num_samples, period_ns,
-/// duration_ns, time_ns (since the start), what host_usage() gives, and the sampler's own cost:
-/// sampling_ns (wall time inside the readings) and sampling_cost_ratio (of duration_ns). Then
+/// `start` and `stop`; can be started again. `stop` gives in both cases num_samples,
+/// start_unix_ns, period_ns, duration_ns, time_ns (since the start), what host_usage() gives, and
+/// the sampler's own cost: sampling_ns (wall time inside the readings) and sampling_cost_ratio (of
+/// duration_ns). Then
 /// - GPU: what summarize_gpu_samples() gives, and energy_j by the GPU's own counter; without NVML
-/// or
-///   with no such GPU all of it null, and `absent_reasons.gpu` says why: the block is usable;
+///   or with no such GPU all of it null, and `absent_reasons.gpu` says why: the block is usable;
 /// - CPU: cpu_mhz, the mean over all CPUs as a curve, and mean_cpu_mhz.
 /// `start` resets the process's peak resident set.
 std::unique_ptr<Sampler> make_block_sampler(const std::string& gpu_uuid);

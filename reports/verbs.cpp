@@ -88,7 +88,8 @@ int print_trace(const fs::path& path, bool is_json) {
     const Table kernels = kernel_table(breakdown);
     if (!kernels.rows.empty()) fmt::print("\n{}", to_text(kernels));
     const std::string reason = trace.info.value("cuda_absent_reason", "");
-    if (!reason.empty() && trace.gpu_ops.empty()) fmt::print("\nNo GPU in this trace: {}.\n", reason);
+    if (!reason.empty() && trace.gpu_ops.empty())
+      fmt::print("\nNo GPU in this trace: {}.\n", reason);
   }
   return breakdown.has_lost_data ? 5 : 0;
 }

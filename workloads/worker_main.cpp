@@ -19,7 +19,9 @@
 #include "harness/files.h"
 #include "harness/trace/trace_reader.h"
 #include "harness/trace/trace_request.h"
+#include "harness/trace/trace_writer.h"
 #include "profilers/block_sampler.h"
+#include "profilers/trace/counter_tracks.h"
 #include "reports/breakdown/breakdown.h"
 #include "reports/trace_evidence.h"
 #include "workloads/run_block.h"
@@ -80,7 +82,9 @@ class TracedBlock {
       record.reason = fmt::format("no trace: {}", failure);
       return;
     }
-    const Trace trace = read_trace(path());
+    Trace trace = read_trace(path());
+    add_counter_tracks(record.samples, trace);
+    write_trace(path(), trace);
     const Breakdown breakdown = compute_breakdown(trace);
     const auto coverage = breakdown.coverage_ratio();
     record.evidence["trace_counters"] = trace_counters(trace);

@@ -39,7 +39,8 @@ std::vector<Part> proof_parts(const ReportInput& input) {
   std::vector<Part> parts;
   if (!table.rows.empty()) {
     parts.emplace_back(Paragraph{
-        "Counted in a pilot of each arm, a step of the optimizer each: what really ran. An "
+        "Counted in a pilot of each arm and, with the prefix trace., in its trace, a step of the "
+        "optimizer each: what really ran. An "
         "arm whose claim does not hold gets no verdict on speed."});
     parts.emplace_back(std::move(table));
   }

@@ -32,6 +32,8 @@ try:
     import torch.nn.functional as F
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.checkpoint import checkpoint
+
+    import ranges
 except ModuleNotFoundError as error:
     print(f"torch_step.py: this Python has no package {error.name}; the arm needs torch, "
           "typing-extensions, sympy and mpmath", file=sys.stderr)
@@ -129,7 +131,16 @@ class Model:
         cos_TD, sin_TD = self.cos_TD.to(x_BHTD.dtype), self.sin_TD.to(x_BHTD.dtype)
         return x_BHTD * cos_TD + torch.cat((-second, first), dim=3) * sin_TD
 
-    def block(self, x_BTC, norm1, wqkv, wo, norm2, w13, w2):
+    def block(self, layer, x_BTC, norm1, wqkv, wo, norm2, w13, w2):
+        name = f"block {layer}"
+        with ranges.named(name):
+            with ranges.named("attention"):
+                x_BTC = ranges.mark(self.attention(x_BTC, norm1, wqkv, wo), f"{name}/attention")
+            with ranges.named("mlp"):
+                gate, up = F.linear(self.norm(x_BTC, norm2), w13).chunk(2, dim=2)
+                return ranges.mark(x_BTC + F.linear(F.silu(gate) * up, w2), f"{name}/mlp")
+
+    def attention(self, x_BTC, norm1, wqkv, wo):
         config = self.config
         num_rows, length, _ = x_BTC.shape
 
@@ -145,24 +156,29 @@ class Model:
             is_causal=True,
             enable_gqa=config["num_heads"] != config["num_kv_heads"])
         y_BTC = y_BHTD.transpose(1, 2).reshape(num_rows, length, self.q_width)
-        x_BTC = x_BTC + F.linear(y_BTC, wo)
-        gate, up = F.linear(self.norm(x_BTC, norm2), w13).chunk(2, dim=2)
-        return x_BTC + F.linear(F.silu(gate) * up, w2)
+        return x_BTC + F.linear(y_BTC, wo)
 
     def loss_sum(self, tokens_BT, targets_BT):
         """Sum of the cross-entropies of all positions whose target is not ignored."""
-        x_BTC = F.embedding(tokens_BT, self.parameters[0])
-        for first in range(1, len(self.parameters) - 2, self.TENSORS_PER_BLOCK):
+        with ranges.named("embedding"):
+            x_BTC = ranges.mark(F.embedding(tokens_BT, self.parameters[0]), "embedding")
+        first_of_blocks = range(1, len(self.parameters) - 2, self.TENSORS_PER_BLOCK)
+        for layer, first in enumerate(first_of_blocks):
             weights = self.parameters[first:first + self.TENSORS_PER_BLOCK]
             if self.config["checkpoint"] == "full":
                 # Nothing random to restore: there is no dropout.
-                x_BTC = checkpoint(self.block, x_BTC, *weights, use_reentrant=False,
+                x_BTC = checkpoint(self.block, layer, x_BTC, *weights, use_reentrant=False,
                                    preserve_rng_state=False)
             else:
-                x_BTC = self.block(x_BTC, *weights)
-        logits_BTV = F.linear(self.norm(x_BTC, self.parameters[-2]), self.parameters[-1])
-        return F.cross_entropy(logits_BTV.view(-1, self.config["vocab_size"]),
-                               targets_BT.reshape(-1), reduction="sum", ignore_index=-100)
+                x_BTC = self.block(layer, x_BTC, *weights)
+        with ranges.named("norm"):
+            h_BTC = ranges.mark(self.norm(x_BTC, self.parameters[-2]), "norm")
+        with ranges.named("head"):
+            logits_BTV = ranges.mark(F.linear(h_BTC, self.parameters[-1]), "head")
+        with ranges.named("loss"):
+            loss = F.cross_entropy(logits_BTV.view(-1, self.config["vocab_size"]),
+                                   targets_BT.reshape(-1), reduction="sum", ignore_index=-100)
+            return ranges.mark(loss, "loss")
 
     @torch.no_grad()
     def weights_hash(self):
@@ -354,21 +370,27 @@ class TrainStep:
         weight = 1.0 / num_loss_tokens
         total = torch.zeros((), device=self.device)
         for tokens_BT, targets_BT in batch_A2BT:
-            with self.autocast():
-                loss = self.model.loss_sum(tokens_BT, targets_BT) * weight
-            self.scaler.scale(loss).backward()
-            total += loss.detach()
-            if self.config["sync_every_micro_step"] == "on":
-                loss.item()
+            with ranges.named("micro-step"):
+                with ranges.named("forward"), self.autocast():
+                    loss = self.model.loss_sum(tokens_BT, targets_BT) * weight
+                with ranges.named("backward"):
+                    self.scaler.scale(loss).backward()
+                total += loss.detach()
+                if self.config["sync_every_micro_step"] == "on":
+                    loss.item()
         step_index = len(self.learning_rates)
         self.learning_rates.append(block_protocol.learning_rate_at(self.config, step_index))
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rates[-1]
-        self.scaler.unscale_(self.optimizer)
-        norm = torch.nn.utils.clip_grad_norm_(self.model.trained(), self.config["max_grad_norm"])
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        self.log[step_index].copy_(torch.stack((total, norm)))
+        with ranges.named("clip"):
+            self.scaler.unscale_(self.optimizer)
+            norm = torch.nn.utils.clip_grad_norm_(self.model.trained(),
+                                                  self.config["max_grad_norm"])
+        with ranges.named("optimizer"):
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        with ranges.named("other"):
+            self.log[step_index].copy_(torch.stack((total, norm)))
 
     def fill_log(self, arrays, first):
         rows = self.log[first:first + len(arrays)].tolist()
@@ -448,6 +470,8 @@ class BlockRun:
 
     def run(self):
         num_steps = self.num_warmup + self.num_measured
+        if self.block["kind"] in ("trace", "graph-trace"):
+            ranges.enable()
         self.record["environment"] = self.environment()
         self.train_step = TrainStep(self.config, self.device, num_steps)
         self.record["weights_hash"] = self.train_step.model.weights_hash()
@@ -475,13 +499,15 @@ class BlockRun:
 
     def run_step(self, arrays, clock):
         num_before = self.num_allocator_events()
-        start_ns = time.perf_counter_ns()
-        batch_A2BT = self.feed.next()
-        arrays.data_wait_ns.append(time.perf_counter_ns() - start_ns)
-        num_tokens = batch_A2BT.numel() // 2  # Packed: every position is a token with a target.
-        for counts in (arrays.num_positions, arrays.num_valid_tokens, arrays.num_loss_tokens):
-            counts.append(num_tokens)
-        self.train_step.run(batch_A2BT, num_tokens)
+        with ranges.named("step"):
+            start_ns = time.perf_counter_ns()
+            with ranges.named("data"):
+                batch_A2BT = self.feed.next()
+            arrays.data_wait_ns.append(time.perf_counter_ns() - start_ns)
+            num_tokens = batch_A2BT.numel() // 2  # Packed: every position is a token with a target.
+            for counts in (arrays.num_positions, arrays.num_valid_tokens, arrays.num_loss_tokens):
+                counts.append(num_tokens)
+            self.train_step.run(batch_A2BT, num_tokens)
         self.events.append(self.num_allocator_events() != num_before)
         self.num_steps_run += 1
         return clock.end_step()
@@ -500,7 +526,8 @@ class BlockRun:
         clock.start()
         for _ in range(self.num_measured):
             self.run_step(steps, clock)
-        steps.step_wall_ns, steps.step_gpu_ns, total_ns = clock.finish()
+        with ranges.named("fence"):
+            steps.step_wall_ns, steps.step_gpu_ns, total_ns = clock.finish()
         self.record["measured_wall_ns"] = total_ns
         detector = block_protocol.WarmupDetector()
         for step_ns, had_event in zip(warmup.step_wall_ns + steps.step_wall_ns, self.events):

@@ -135,10 +135,17 @@ class CliWorld {
 
   /// A matrix of three arms on the CPU into `bundle()`, with more arguments behind it.
   std::vector<std::string> matrix(const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> arguments = {
-        "matrix",          "--device",      "cpu",
-        "--data",          data().string(), "--out",
-        bundle().string(), "--toggles",     "attention=math,injected_spin=1ms"};
+    std::vector<std::string> arguments = {"matrix",
+                                          "--device",
+                                          "cpu",
+                                          "--data",
+                                          data().string(),
+                                          "--out",
+                                          bundle().string(),
+                                          "--toggles",
+                                          "attention=math,injected_spin=1ms",
+                                          "--trace-steps",
+                                          "0"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }

@@ -24,8 +24,14 @@ using testing_support::eventually;
 
 constexpr int kNumRounds = 5;
 constexpr std::size_t kNumBlocks = 3 + 1 + 3 * kNumRounds;  // Pilots, soak, rounds.
+// A process under a sanitizer takes several times as long to start.
+#ifdef __SANITIZE_ADDRESS__
+constexpr int kNumSchedulerKills = 30;
+constexpr int kNumWorkerKills = 10;
+#else
 constexpr int kNumSchedulerKills = 130;
 constexpr int kNumWorkerKills = 90;
+#endif
 
 void sleep_s(double duration_s) {
   std::this_thread::sleep_for(std::chrono::duration<double>(duration_s));

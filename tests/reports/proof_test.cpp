@@ -107,5 +107,34 @@ TEST(ProofNames, ReadBack) {
   EXPECT_THROW(proof_from_name("perhaps"), ConfigError);
 }
 
+TEST(Prove, HoldsAnArmWithATraceToWhatItsKernelsShow) {
+  BundleBuilder builder;
+  builder.add_arm("attention", "math").proof_claims = {
+      {"math", Claim::kPresent},
+      {"trace.attention_softmax", Claim::kPresent},
+      {"trace.attention_flash", Claim::kAbsent},
+      {"trace.kernels", Claim::kMoreThanReference}};
+  builder.add_pilot("baseline", {{"flash", 12}});
+  builder.add_pilot("attention=math", {{"math", 12}});
+  const auto proof = [&] {
+    const Bundle bundle = builder.bundle();
+    return prove(bundle, bundle.manifest.arms[1]);
+  };
+  // Without a trace the pilots decide.
+  EXPECT_EQ(proof().proof, Proof::kProven);
+  EXPECT_EQ(proof().checks.size(), 1U);
+
+  builder.add_block("baseline", BlockKind::kTrace, -1, 1'000'000).evidence["trace_counters"] = {
+      {"kernels", 1000.0}, {"attention_flash", 24.0}};
+  nlohmann::json& counters = builder.add_block("attention=math", BlockKind::kTrace, -1, 1'000'000)
+                                 .evidence["trace_counters"];
+  counters = {{"kernels", 1100.0}, {"attention_softmax", 12.0}};
+  EXPECT_EQ(proof().proof, Proof::kProven);
+  EXPECT_EQ(proof().checks.size(), 4U);
+  counters["attention_flash"] = 12.0;  // The operator says math, the kernels say flash.
+  EXPECT_EQ(proof().proof, Proof::kNoEffect);
+  EXPECT_THAT(proof().reason, HasSubstr("trace.attention_flash absent: 12 a step against 24"));
+}
+
 }  // namespace
 }  // namespace steplens

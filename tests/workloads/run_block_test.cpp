@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/workloads/tiny_model.h"
+#include "tests/workloads/words_file.h"
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -30,39 +31,12 @@ class CountingSampler final : public Sampler {
   int num_starts = 0;
 };
 
-// A token file of readable nonsense: words of 1 to 9 letters, documents of 40 to 300 bytes.
 class RunBlock : public testing::Test {
  protected:
   void SetUp() override {
     folder_ = fs::temp_directory_path() / ("steplens-run-block-" + std::to_string(::getpid()));
     fs::create_directories(folder_);
-    std::mt19937_64 random(5);
-    std::vector<std::uint16_t> tokens;
-    std::int64_t num_documents = 0;
-    while (tokens.size() < 20'000) {
-      const std::size_t length = 40 + random() % 260;
-      for (std::size_t i = 0; i < length; ++i) {
-        tokens.push_back(static_cast<std::uint16_t>(random() % 5 == 0 ? 32 : random() % 26 + 1));
-      }
-      tokens.push_back(36);  // The document end.
-      ++num_documents;
-    }
-    path_ = folder_ / "words.bin";
-    std::ofstream(path_, std::ios::binary)
-        .write(reinterpret_cast<const char*>(tokens.data()),
-               static_cast<std::streamsize>(tokens.size() * 2));
-    nlohmann::json info = {{"schema_version", 1},
-                           {"name", "words"},
-                           {"tokenizer", "bytes"},
-                           {"dtype", "uint16"},
-                           {"vocab_size", 37},
-                           {"max_token", 36},
-                           {"num_tokens", tokens.size()},
-                           {"num_documents", num_documents},
-                           {"document_end_token", 36},
-                           {"sha256", std::string(64, '0')},
-                           {"source", nlohmann::json::object()}};
-    std::ofstream(folder_ / "words.json") << info.dump(2);
+    path_ = write_words_file(folder_);
   }
   void TearDown() override { fs::remove_all(folder_); }
 

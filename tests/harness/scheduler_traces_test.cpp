@@ -1,0 +1,93 @@
+#include "tests/harness/scheduler_fixture.h"
+#include <gmock/gmock.h>
+
+#include "harness/traces.h"
+
+namespace steplens {
+namespace {
+
+using namespace testing_support;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Plan traced_plan(int num_rounds) {
+  Plan plan = plan_of_rounds(num_rounds);
+  plan.num_trace_steps = 5;
+  return plan;
+}
+
+TEST(RunTraces, FollowTheRoundsOneAnArm) {
+  FakeWorld world;
+  const RunOutcome outcome = world.start(traced_plan(2));
+  EXPECT_EQ(outcome.end, RunEnd::kDone);
+  EXPECT_THAT(arms_of_kind(world, BlockKind::kTrace),
+              ElementsAre("baseline", "attention=math", "optimizer=fused"));
+  for (std::size_t i = 0; i < world.ran.size(); ++i) {
+    const BlockConfig& block = world.ran[i];
+    if (block.kind != BlockKind::kTrace) continue;
+    EXPECT_GE(i + 3, world.ran.size()) << "traces come last";
+    EXPECT_EQ(block.round_index, -1);
+    EXPECT_EQ(block.num_warmup_steps, 12);
+    EXPECT_EQ(block.num_measured_steps, 5);
+  }
+  EXPECT_EQ(world.open().manifest.stop_reason, "planned rounds done");
+}
+
+TEST(RunTraces, AreLeftOutWhereNoneAreWanted) {
+  FakeWorld world;
+  world.start(plan_of_rounds(1));
+  EXPECT_THAT(arms_of_kind(world, BlockKind::kTrace), IsEmpty());
+}
+
+TEST(RunTraces, FailNoArm) {
+  FakeWorld world;
+  world.answer = [](const BlockConfig& block, int) {
+    return FakeBlock{.status = block.kind == BlockKind::kTrace && block.arm == "attention=math"
+                                   ? BlockStatus::kUnsupported
+                                   : BlockStatus::kOk};
+  };
+  EXPECT_EQ(world.start(traced_plan(1)).end, RunEnd::kDone);
+  const Manifest manifest = world.open().manifest;
+  EXPECT_TRUE(manifest.failed_arms.empty()) << manifest.failed_arms.dump();
+  EXPECT_THAT(manifest.notes, ElementsAre(HasSubstr("There is no trace of attention=math: ")));
+  // Resumed or not, it is said once.
+  world.resume(traced_plan(1));
+  EXPECT_EQ(world.open().manifest.notes.size(), 1U);
+}
+
+TEST(RunTraces, GoOnWhereTheyWereInterrupted) {
+  FakeWorld world;
+  const std::size_t num_before = 3 + 1 + 3 + 1;  // Pilots, soak, a round, the first trace.
+  interrupt_block(world, num_before);
+  EXPECT_EQ(world.start(traced_plan(1)).end, RunEnd::kInterrupted);
+  world.answer = [](const BlockConfig&, int) { return FakeBlock{}; };
+  world.ran.clear();
+  EXPECT_EQ(world.resume(traced_plan(1)).end, RunEnd::kDone);
+  EXPECT_THAT(arms_of_kind(world, BlockKind::kTrace),
+              ElementsAre("attention=math", "optimizer=fused"));
+  EXPECT_THAT(arms_of_kind(world, BlockKind::kThroughput), IsEmpty());
+}
+
+TEST(RunTraces, StopAtTheTimeLimitAndCanBeResumed) {
+  FakeWorld world;
+  RunOptions options = world.options();
+  options.max_seconds = 3 * 10 + 10 + 3 * 10 + 12;  // All but two of the traces.
+  const RunOutcome outcome = world.run_here(traced_plan(1), options);
+  EXPECT_EQ(outcome.end, RunEnd::kTimeLimit);
+  EXPECT_THAT(world.open().manifest.stop_reason, HasSubstr("before all traces were made"));
+  EXPECT_THAT(arms_of_kind(world, BlockKind::kTrace), ElementsAre("baseline"));
+  EXPECT_EQ(world.resume(traced_plan(1)).end, RunEnd::kDone);
+  EXPECT_THAT(arms_of_kind(world, BlockKind::kTrace),
+              ElementsAre("baseline", "attention=math", "optimizer=fused"));
+}
+
+TEST(RunTraces, RefuseToResumeWithAnotherNumberOfSteps) {
+  FakeWorld world;
+  interrupt_block(world, 4);
+  world.start(traced_plan(1));
+  EXPECT_THROW(world.resume(plan_of_rounds(1)), ConfigError);
+}
+
+}  // namespace
+}  // namespace steplens
