@@ -70,6 +70,11 @@ template <>
 struct EnumWords<Instrumentation> {
   static constexpr std::array kWords = {std::string_view("full"), std::string_view("minimal")};
 };
+template <>
+struct EnumWords<Tracing> {
+  static constexpr std::array kWords = {std::string_view("off"), std::string_view("null"),
+                                        std::string_view("full")};
+};
 
 template <typename E>
 std::string_view word_of(E value) {
@@ -209,6 +214,9 @@ constexpr ConfigField kFields[] = {
             "default | expandable_segments"),
     SL_ENUM("instrumentation", instrumentation, Instrumentation,
             "events, NVTX ranges and sampler in throughput blocks", "full | minimal"),
+    SL_ENUM("tracing", tracing, Tracing,
+            "what is recorded in throughput blocks too, to measure what that costs",
+            "off | null | full"),
     SL_INTEGER("injected_spin_ns", injected_spin_ns, 0, kNotNegative,
                "busy wait added to every step, in nanoseconds: a known slowdown to detect"),
     SL_INTEGER("num_threads", num_threads, 1, kPositive, "compute threads on the CPU"),

@@ -24,6 +24,7 @@ enum class Frozen { kNone, kEmbeddings };
 enum class Allocator { kDefault, kExpandableSegments };
 enum class AccumulationHolds { kGlobalBatch, kMicroBatch };
 enum class Instrumentation { kFull, kMinimal };
+enum class Tracing { kOff, kNull, kFull };  // Null: CUPTI records, and they are thrown away.
 
 /// Everything that decides what a block computes. Printed whole into every block and report.
 ///
@@ -52,6 +53,7 @@ struct RunConfig {
   Frozen frozen = Frozen::kNone;
   Allocator allocator = Allocator::kDefault;
   Instrumentation instrumentation = Instrumentation::kFull;
+  Tracing tracing = Tracing::kOff;
   std::int64_t injected_spin_ns = 0;  // Busy wait added to every step: a known slowdown to detect.
 
   std::int64_t num_threads = 1;          // Compute threads on the CPU.

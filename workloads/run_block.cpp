@@ -96,7 +96,8 @@ class BlockRun {
     const std::unique_ptr<StepExecutor> executor = make_step_executor(config_, train_step);
     consumed_.reserve(static_cast<std::size_t>(num_data_steps()));
     std::optional<AutogradRanges> autograd_ranges;
-    if (is_traced(block_.kind)) autograd_ranges.emplace(config_.device == Device::kCpu);
+    if (is_traced(block_.kind) || config_.tracing == Tracing::kFull)
+      autograd_ranges.emplace(config_.device == Device::kCpu);
     std::unique_ptr<DataFeed> feed = make_data_feed(
         config_, [this](std::int64_t index) { return make_batch(index); }, num_data_steps());
 

@@ -55,17 +55,19 @@ class TracedBlock {
  public:
   explicit TracedBlock(const steplens::BlockConfig& block) : block_(block) {
     using namespace steplens;
-    if (!is_traced(block.kind)) return;
+    if (!is_recorded()) return;
     const auto library = find_inject_library();
     if (!library) {
       throw DeviceError("cannot trace: ../lib/libsteplens_inject.so is not beside this program");
     }
     library_ = *library;
+    const bool is_pilot = block.kind == BlockKind::kPilot;
     const TraceRequest request{
         .path = path(),
-        .kind = block.kind == BlockKind::kTrace ? TraceKind::kTrace : TraceKind::kGraphTrace,
-        .first_step = block.num_warmup_steps,
-        .num_steps = block.num_measured_steps,
+        .kind = trace_kind(),
+        // A pilot ends when it has found the warm-up: nobody knows how many steps it will take.
+        .first_step = is_pilot ? 0 : block.num_warmup_steps,
+        .num_steps = is_pilot ? 1 : block.num_measured_steps,
         .info = {{"arm", block.arm}, {"config", to_json(block.config)}, {"rank", block.rank}}};
     for (const auto& [name, value] : environment_for(request, library_)) {
       ::setenv(name.c_str(), value.c_str(), 1);
@@ -75,7 +77,7 @@ class TracedBlock {
   // Ends the trace and adds to the record what it shows.
   void finish(steplens::BlockRecord& record) const {
     using namespace steplens;
-    if (!is_traced(block_.kind) || record.status != BlockStatus::kOk) return;
+    if (!is_recorded() || record.status != BlockStatus::kOk) return;
     const std::string failure = finish_recording();
     if (!failure.empty()) {
       record.status = BlockStatus::kCrash;
@@ -83,6 +85,13 @@ class TracedBlock {
       return;
     }
     Trace trace = read_trace(path());
+    if (!is_traced(block_.kind)) {
+      // Only what recording costs was asked for.
+      record.evidence["counters"]["traced_kernels"] = trace.gpu_ops.size();
+      record.evidence["counters"]["trace_slabs"] = trace.quality[std::string(quality::kPeakSlabs)];
+      std::filesystem::remove(path());
+      return;
+    }
     add_counter_tracks(record.samples, trace);
     write_trace(path(), trace);
     const Breakdown breakdown = compute_breakdown(trace);
@@ -104,6 +113,17 @@ class TracedBlock {
   }
 
  private:
+  bool is_recorded() const {
+    return steplens::is_traced(block_.kind) || block_.config.tracing != steplens::Tracing::kOff;
+  }
+
+  steplens::TraceKind trace_kind() const {
+    using namespace steplens;
+    if (block_.kind == BlockKind::kGraphTrace) return TraceKind::kGraphTrace;
+    const bool is_null = !is_traced(block_.kind) && block_.config.tracing == Tracing::kNull;
+    return is_null ? TraceKind::kNull : TraceKind::kTrace;
+  }
+
   std::filesystem::path path() const {
     return block_.output_folder / (block_.rank == 0 ? std::string(steplens::kTraceFileName)
                                                     : fmt::format("trace.rank{}.slt", block_.rank));

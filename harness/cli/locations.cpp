@@ -27,8 +27,9 @@ bool is_executable(const fs::path& path) {
   return fs::is_regular_file(path) && ::access(path.c_str(), X_OK) == 0;
 }
 
-// This file is harness/cli/locations.cpp of the tree that was built.
-fs::path source_folder() { return fs::path(__FILE__).parent_path().parent_path().parent_path(); }
+// Of a program that was built in its checkout: build/PRESET/bin. (Not by __FILE__, which ccache
+// makes relative to wherever it compiled.)
+fs::path source_folder() { return executable_folder() / ".." / ".." / ".."; }
 
 }  // namespace
 

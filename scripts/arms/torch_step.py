@@ -11,6 +11,7 @@ Exit codes: 0 a block.json was written, whatever its status; 2 the config or the
 # dim, F FFN width, V vocabulary.
 
 import collections
+import contextlib
 import ctypes
 import hashlib
 import math
@@ -61,6 +62,8 @@ def why_unsupported(config):
         return "graph=on: this arm is eager; it captures no CUDA graph."
     if config["world_size"] != 1:
         return f"world_size={config['world_size']}: this arm runs on one rank."
+    if config["tracing"] != "off":
+        return f"tracing={config['tracing']}: take the arm torch-profiler instead."
     if config["instrumentation"] != "full":
         return "instrumentation=minimal: this arm always takes the time of each step."
     if config["injected_spin_ns"] != 0:
@@ -453,6 +456,10 @@ class CudaClock(CpuClock):
 
 # ---- Block. ----
 
+# Around the measured steps; torch_profiler_step.py puts torch.profiler here.
+make_profiler = contextlib.nullcontext
+summarize_profile = None
+
 
 class BlockRun:
     def __init__(self, block, record):
@@ -523,11 +530,14 @@ class BlockRun:
             self.run_step(warmup, clock)
         warmup.step_wall_ns, warmup.step_gpu_ns, _ = clock.finish()
         self.reset_memory_peaks()
-        clock.start()
-        for _ in range(self.num_measured):
-            self.run_step(steps, clock)
-        with ranges.named("fence"):
-            steps.step_wall_ns, steps.step_gpu_ns, total_ns = clock.finish()
+        with make_profiler() as profiler:
+            clock.start()
+            for _ in range(self.num_measured):
+                self.run_step(steps, clock)
+            with ranges.named("fence"):
+                steps.step_wall_ns, steps.step_gpu_ns, total_ns = clock.finish()
+        if summarize_profile is not None:
+            self.record["evidence"]["profiler"] = summarize_profile(profiler, self.num_measured)
         self.record["measured_wall_ns"] = total_ns
         detector = block_protocol.WarmupDetector()
         for step_ns, had_event in zip(warmup.step_wall_ns + steps.step_wall_ns, self.events):

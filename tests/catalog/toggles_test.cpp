@@ -63,9 +63,16 @@ TEST(AllToggles, EveryRuleOfEvidenceNamesALevelAndEveryCudaLevelHasOne) {
 
 TEST(AllToggles, LevelsForAGpuSayWhyNotOnACpu) {
   const RunConfig cpu = baseline_config(Device::kCpu, "nano");
-  const std::set<std::string> gpu_only = {
-      "attention=mem_efficient", "attention=cudnn", "graph=on",    "precision=tf32",
-      "precision=bf16",          "precision=fp16",  "data=pinned", "allocator=expandable_segments"};
+  const std::set<std::string> gpu_only = {"attention=mem_efficient",
+                                          "attention=cudnn",
+                                          "graph=on",
+                                          "precision=tf32",
+                                          "precision=bf16",
+                                          "precision=fp16",
+                                          "data=pinned",
+                                          "allocator=expandable_segments",
+                                          "tracing=null",
+                                          "tracing=full"};
   for (const Toggle& toggle : all_toggles()) {
     for (const Level& level : toggle.levels) {
       const std::string name = std::string(toggle.name) + "=" + std::string(level.name);

@@ -122,6 +122,14 @@ TEST(Matrix, PreparesTheDefaultCorpusOnce) {
   EXPECT_THAT(again.err, Not(HasSubstr("preparing")));
 }
 
+TEST(Matrix, FindsTheScriptsOfItsOwnArmsFromAnyFolder) {
+  CliWorld world;  // Runs in a temporary folder.
+  const CliResult result = world.run({"matrix", "--device", "cpu", "--arms", "baseline,torch-eager",
+                                      "--data", world.data().string(), "--dry-run"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("torch-eager"));
+}
+
 TEST(Run, PrintsTheMetricsOfOneSetting) {
   CliWorld world;
   const CliResult result =

@@ -143,6 +143,15 @@ constexpr Level kInstrumentation[] = {
     {.name = "minimal",
      .apply = [](RunConfig& c) { c.instrumentation = Instrumentation::kMinimal; }},
 };
+constexpr Level kTracing[] = {
+    {.name = "off", .apply = [](RunConfig& c) { c.tracing = Tracing::kOff; }},
+    {.name = "null",
+     .apply = [](RunConfig& c) { c.tracing = Tracing::kNull; },
+     .why_not = needs_cuda},
+    {.name = "full",
+     .apply = [](RunConfig& c) { c.tracing = Tracing::kFull; },
+     .why_not = needs_cuda},
+};
 constexpr Level kInjectedSpin[] = {
     {.name = "off", .apply = [](RunConfig& c) { c.injected_spin_ns = 0; }},
     {.name = "500us", .apply = [](RunConfig& c) { c.injected_spin_ns = 500'000; }},
@@ -294,6 +303,11 @@ constexpr EvidenceRule kInstrumentationEvidence[] = {
     {"minimal", Device::kCpu, "nvtx_ranges", Claim::kAbsent},
     {"minimal", Device::kCuda, "nvtx_ranges", Claim::kAbsent},
 };
+constexpr EvidenceRule kTracingEvidence[] = {
+    {"null", Device::kCuda, "traced_kernels", Claim::kAbsent},
+    {"null", Device::kCuda, "trace_slabs", Claim::kPresent},
+    {"full", Device::kCuda, "traced_kernels", Claim::kPresent},
+};
 constexpr EvidenceRule kInjectedSpinEvidence[] = {
     {"500us", Device::kCpu, "injected_spins", Claim::kPresent},
     {"1ms", Device::kCpu, "injected_spins", Claim::kPresent},
@@ -379,6 +393,11 @@ constexpr Toggle kToggles[] = {
      .key = "instrumentation",
      .levels = kInstrumentation,
      .evidence = kInstrumentationEvidence},
+    {.name = "tracing",
+     .summary = "what a trace costs: none, CUPTI with its records thrown away, or all of it",
+     .key = "tracing",
+     .levels = kTracing,
+     .evidence = kTracingEvidence},
     {.name = "injected_spin",
      .summary = "a known slowdown, to check that the matrix finds it",
      .key = "injected_spin_ns",
@@ -390,6 +409,9 @@ constexpr ExternalArm kExternalArms[] = {
     {.name = "torch-eager",
      .summary = "PyTorch eager in Python: same data, weights, clip and schedule",
      .script = "torch_step.py"},
+    {.name = "torch-profiler",
+     .summary = "the same under torch.profiler: what that costs",
+     .script = "torch_profiler_step.py"},
 };
 
 }  // namespace

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""External arm: the step of torch_step.py under torch.profiler (CPU and CUDA activities).
+
+Beside the arm torch-eager it says what torch.profiler costs; its block.json also holds how many
+kernels it saw a step and their time (evidence.profiler), to compare with a trace of Steplens.
+"""
+
+import sys
+
+import torch_step
+from torch import profiler as torch_profiler
+from torch.autograd import DeviceType
+
+
+def make_profiler():
+    activities = [torch_profiler.ProfilerActivity.CPU]
+    if torch_step.torch.cuda.is_available():
+        activities.append(torch_profiler.ProfilerActivity.CUDA)
+    return torch_profiler.profile(activities=activities)
+
+
+def summarize(profile, num_steps):
+    """Kernels, copies and memsets a step, and their summed time, ns."""
+    events = [event for event in profile.events()
+              if event.device_type == DeviceType.CUDA and not event.is_user_annotation]
+    kernels = [event for event in events if not event.name.startswith(("Memcpy", "Memset"))]
+    nanoseconds = sum(event.time_range.elapsed_us() for event in kernels) * 1000
+    return {"num_kernels": len(kernels) / num_steps,
+            "num_copies": (len(events) - len(kernels)) / num_steps,
+            "kernel_ns": nanoseconds / num_steps}
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(__doc__.strip())
+        sys.exit(0 if sys.argv[1] in ("-h", "--help") else 2)
+    torch_step.make_profiler = make_profiler
+    torch_step.summarize_profile = summarize
+    sys.exit(torch_step.main())
