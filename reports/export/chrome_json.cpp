@@ -354,6 +354,7 @@ class Writer {
   void write_syncs() {
     if (trace_.syncs.empty()) return;
     std::vector<Slice> slices;
+    slices.reserve(trace_.syncs.size());
     for (std::uint32_t row = 0; row < trace_.syncs.size(); ++row) {
       slices.push_back({trace_.syncs[row].start_ns, trace_.syncs[row].end_ns, row, 0});
     }

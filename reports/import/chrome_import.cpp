@@ -537,7 +537,7 @@ class Importer {
   // Without a device the operators are what the time goes to: those that lie in no other.
   void take_operators() {
     if (has_device_) return;
-    std::ranges::stable_sort(operators_, [](const Operator& left, const Operator& right) {
+    sort_stably(operators_, [](const Operator& left, const Operator& right) {
       return std::tie(left.thread, left.times.start_ns, right.times.end_ns) <
              std::tie(right.thread, right.times.start_ns, left.times.end_ns);
     });
@@ -739,9 +739,11 @@ bool parse_us(std::string_view text, std::int64_t& ns) {
   const std::size_t dot = std::min(text.find('.'), text.size());
   if (dot == 0) return false;
   std::int64_t value = 0;
-  const auto [at, error] = std::from_chars(text.data(), text.data() + dot, value);
-  if (error != std::errc() || at != text.data() + dot) return false;
-  if (value < 0 || value >= std::numeric_limits<std::int64_t>::max() / 1000) return false;
+  for (const char c : text.substr(0, dot)) {
+    if (c < '0' || c > '9') return false;
+    value = value * 10 + (c - '0');
+    if (value >= std::numeric_limits<std::int64_t>::max() / 1000) return false;
+  }
   const std::string_view decimals = text.substr(std::min(dot + 1, text.size()));
   for (const char c : decimals) {
     if (c < '0' || c > '9') return false;

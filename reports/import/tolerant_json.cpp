@@ -19,6 +19,8 @@ constexpr std::size_t kBlockBytes = 1 << 18;
 constexpr std::size_t kMaxBlanks = 256;
 constexpr std::size_t kReadyBytes = 1 << 14;
 
+gzFile gzip(void* file) { return static_cast<gzFile>(file); }
+
 bool is_blank(int c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 bool is_number_part(int c) {
   return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
@@ -39,10 +41,10 @@ TolerantJson::TolerantJson(const std::filesystem::path& path) : name_(path.strin
         fmt::format("{}: cannot read: {}", name_,
                     std::error_code(errno != 0 ? errno : EIO, std::generic_category()).message()));
   }
-  ::gzbuffer(file_, kBlockBytes);
+  ::gzbuffer(gzip(file_), kBlockBytes);
 }
 
-TolerantJson::~TolerantJson() { ::gzclose(file_); }
+TolerantJson::~TolerantJson() { ::gzclose(gzip(file_)); }
 
 // Whether there is more.
 bool TolerantJson::read_more() {
@@ -51,7 +53,7 @@ bool TolerantJson::read_more() {
   raw_begin_ = 0;
   const std::size_t old_size = raw_.size();
   raw_.resize(old_size + kBlockBytes);
-  const int count = ::gzread(file_, raw_.data() + old_size, kBlockBytes);
+  const int count = ::gzread(gzip(file_), raw_.data() + old_size, kBlockBytes);
   raw_.resize(old_size + static_cast<std::size_t>(count < 0 ? 0 : count));
   num_read_bytes_ += count < 0 ? 0 : count;
   // A gzip file that was cut gives what it has, like a plain one.

@@ -7,8 +7,6 @@
 #include <iterator>
 #include <string>
 
-struct gzFile_s;
-
 namespace steplens {
 
 /// The characters of a JSON file, plain or gzip, mended so that a strict parser reads what
@@ -51,7 +49,7 @@ class TolerantJson {
   void append_replacement();
 
   std::string name_;
-  gzFile_s* file_ = nullptr;
+  void* file_ = nullptr;  // zlib's gzFile, which its header alone may name.
   std::string raw_;
   std::size_t raw_begin_ = 0;
   bool is_raw_at_end_ = false;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -15,6 +14,7 @@ namespace {
 
 constexpr std::int64_t kStepWithoutNumber = -1;
 constexpr std::int64_t kNoStep = -2;
+constexpr std::int64_t kMaxStepNumber = 1'000'000'000'000'000;  // More is no count of steps.
 
 std::string lower(std::string_view text) {
   std::string lowered(text);
@@ -55,9 +55,11 @@ std::int64_t step_number_of(std::string_view name) {
       rest.remove_prefix(1);
     }
     std::int64_t number = 0;
-    const char* end = rest.data() + rest.size();
-    const auto [at, error] = std::from_chars(rest.data(), end, number);
-    return error == std::errc() && at == end && number >= 0 ? number : kNoStep;
+    for (const char c : rest) {
+      if (c < '0' || c > '9' || number > kMaxStepNumber) return kNoStep;
+      number = number * 10 + (c - '0');
+    }
+    return rest.empty() ? kNoStep : number;
   }
   return kNoStep;
 }
@@ -170,11 +172,12 @@ Trace TraceAssembler::finish(const FinishOptions& options) {
   counts_quality_ = !options.has_quality;
   build_ranges();
   place(trace_.apis);
-  std::ranges::stable_sort(trace_.counter_samples, {}, [](const CounterSample& sample) {
-    return std::pair(sample.track, sample.time_ns);
+  sort_stably(trace_.counter_samples, [](const CounterSample& left, const CounterSample& right) {
+    return std::tie(left.track, left.time_ns) < std::tie(right.track, right.time_ns);
   });
   if (!options.has_steps) find_steps();
-  std::ranges::stable_sort(trace_.steps, {}, &Step::start_ns);
+  sort_stably(trace_.steps,
+              [](const Step& left, const Step& right) { return left.start_ns < right.start_ns; });
   if (!options.has_attributions) {
     number_micro_steps();
     find_phases();
@@ -186,7 +189,7 @@ Trace TraceAssembler::finish(const FinishOptions& options) {
 
 // Ranges of one domain nest; those of another one may cross them.
 void TraceAssembler::build_ranges() {
-  std::ranges::stable_sort(open_ranges_, [](const OpenRange& left, const OpenRange& right) {
+  sort_stably(open_ranges_, [](const OpenRange& left, const OpenRange& right) {
     return std::tie(left.thread, left.start_ns, right.end_ns) <
            std::tie(right.thread, right.start_ns, left.end_ns);
   });
@@ -235,8 +238,8 @@ template <class Row>
 void TraceAssembler::place(std::vector<Row>& rows) const {
   std::vector<std::uint32_t> order(rows.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order, {}, [&](std::uint32_t row) {
-    return std::pair(rows[row].thread, rows[row].start_ns);
+  std::ranges::sort(order, {}, [&](std::uint32_t row) {
+    return std::tuple(rows[row].thread, rows[row].start_ns, row);
   });
   const std::vector<RangeInstance>& instances = trace_.range_instances;
   std::vector<std::uint32_t> open;

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -101,6 +103,22 @@ class TraceAssembler {
   bool counts_quality_ = true;
   std::vector<Phase> phases_;  // Of each range.
 };
+
+/// Sorts, and keeps the order of what `less` calls equal. (std::stable_sort of GCC 12 uses what
+/// C++17 deprecates, which clang-tidy refuses.)
+template <class Row, class Less>
+void sort_stably(std::vector<Row>& rows, Less less) {
+  std::vector<std::uint32_t> order(rows.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::sort(order, [&](std::uint32_t left, std::uint32_t right) {
+    if (less(rows[left], rows[right])) return true;
+    return !less(rows[right], rows[left]) && left < right;
+  });
+  std::vector<Row> sorted;
+  sorted.reserve(rows.size());
+  for (const std::uint32_t row : order) sorted.push_back(std::move(rows[row]));
+  rows = std::move(sorted);
+}
 
 /// The number in a range's name that stands for one step: "ProfilerStep#12", "step 12",
 /// "iteration_12"; -1 for a step without a number ("step"), -2 if the name is none.
