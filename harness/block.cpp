@@ -15,8 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 5> kKinds = {"throughput", "pilot", "soak", "trace",
-                                                    "graph-trace"};
+constexpr std::array<std::string_view, 6> kKinds = {"throughput", "pilot",       "soak",
+                                                    "trace",      "graph-trace", "memory"};
 constexpr std::array<std::string_view, 7> kStatuses = {"ok",      "oom",         "nan",    "crash",
                                                        "timeout", "unsupported", "invalid"};
 
@@ -107,6 +107,7 @@ std::string_view name_of(BlockKind kind) { return kKinds.at(static_cast<std::siz
 bool is_traced(BlockKind kind) {
   return kind == BlockKind::kTrace || kind == BlockKind::kGraphTrace;
 }
+bool writes_trace(BlockKind kind) { return is_traced(kind) || kind == BlockKind::kMemory; }
 BlockKind block_kind_from_name(std::string_view name) {
   return static_cast<BlockKind>(index_or_throw(kKinds, name, "kind"));
 }

@@ -24,13 +24,16 @@ enum class BlockKind {
   kSoak,   // Brings the machine to its working temperature; stored, not used.
   kTrace,  // Writes trace.slt beside block.json: every kernel of the measured steps.
   kGraphTrace,  // The same with one row a graph launch.
+  kMemory,      // Writes trace.slt too: who owns device memory. Nothing else is recorded.
 };
-std::string_view name_of(BlockKind kind);  // "throughput", "pilot", "soak", "trace", "graph-trace"
+std::string_view name_of(BlockKind kind);  // "throughput", "pilot", ..., "memory"
 BlockKind block_kind_from_name(std::string_view name);
 /// Beside the block.json of a traced block.
 inline constexpr std::string_view kTraceFileName = "trace.slt";
-/// Does a block of this kind write a trace?
+/// Does libsteplens_inject.so record a block of this kind?
 bool is_traced(BlockKind kind);
+/// Does a block of this kind leave a trace.slt? It explains its arm and decides nothing about it.
+bool writes_trace(BlockKind kind);
 
 /// How a block ended.
 enum class BlockStatus { kOk, kOom, kNan, kCrash, kTimeout, kUnsupported, kInvalid };

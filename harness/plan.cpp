@@ -124,7 +124,8 @@ class PlanBuilder {
              .equivalence_ratio = request.equivalence_ratio,
              .num_warmup_steps = request.num_warmup_steps,
              .num_measured_steps = request.num_measured_steps,
-             .num_trace_steps = request.num_trace_steps};
+             .num_trace_steps = request.num_trace_steps,
+             .num_memory_steps = request.num_memory_steps};
   }
 
   Plan build() {
@@ -394,7 +395,8 @@ Plan plan_of(const Manifest& manifest) {
           .equivalence_ratio = manifest.equivalence_ratio,
           .num_warmup_steps = manifest.num_warmup_steps,
           .num_measured_steps = manifest.num_measured_steps,
-          .num_trace_steps = manifest.num_trace_steps};
+          .num_trace_steps = manifest.num_trace_steps,
+          .num_memory_steps = manifest.num_memory_steps};
 }
 
 void refuse_other_plan(const Plan& plan, const Manifest& manifest) {
@@ -414,6 +416,7 @@ void refuse_other_plan(const Plan& plan, const Manifest& manifest) {
     refuse_if_different("steps", plan.num_measured_steps, manifest.num_measured_steps);
   }
   refuse_if_different("trace_steps", plan.num_trace_steps, manifest.num_trace_steps);
+  refuse_if_different("memory", plan.num_memory_steps > 0, manifest.num_memory_steps > 0);
   const auto names = [](const std::vector<Arm>& arms) {
     std::vector<std::string> result;
     result.reserve(arms.size());

@@ -34,6 +34,8 @@ struct PlanVocabulary {
 
 inline constexpr int kDefaultNumRounds = 12;
 inline constexpr std::int64_t kDefaultTraceSteps = 10;
+/// Steps of the memory block of each arm; the allocations of steady steps are alike.
+inline constexpr std::int64_t kDefaultMemorySteps = 3;
 /// Upper limit for `--until-halfwidth`, which looks from round 12 on.
 inline constexpr int kDefaultMaxRoundsUntilHalfwidth = 60;
 
@@ -53,6 +55,7 @@ struct MatrixRequest {
   std::int64_t num_warmup_steps = 0;    // Of the baseline. 0: the pilots decide.
   std::int64_t num_measured_steps = 0;  // The same.
   std::int64_t num_trace_steps = 0;     // Of each arm's trace; 0: none.
+  std::int64_t num_memory_steps = 0;    // Of each arm's memory block; 0: none.
 };
 
 /// The arms and numbers of a matrix, before any block has run.
@@ -70,6 +73,7 @@ struct Plan {
   std::int64_t num_warmup_steps = 0;
   std::int64_t num_measured_steps = 0;
   std::int64_t num_trace_steps = 0;
+  std::int64_t num_memory_steps = 0;
 };
 
 /// Builds the arms. Levels that cannot run are listed with their reason; levels at which the

@@ -28,7 +28,7 @@ SlotResult fill_slot(RunParts& parts, const Arm& arm, const BlockSlot& slot, Ste
     }
     if (verdict.state == SlotState::kArmFailed) {
       // A trace explains an arm; without one the arm's rates are as good as before.
-      if (!is_traced(slot.kind)) {
+      if (!writes_trace(slot.kind)) {
         fail_arm(parts.writer.manifest(), arm, verdict.reason);
         parts.writer.save();
       }

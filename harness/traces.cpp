@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -16,35 +17,62 @@ void note_once(BundleWriter& writer, std::string note) {
   writer.save();
 }
 
-}  // namespace
+// A kind of block that explains an arm, one an arm.
+struct ExplainingKind {
+  BlockKind kind;
+  std::string_view what;
+  std::string_view plural;
+  std::int64_t Manifest::* num_steps;
+  bool includes_external_arms;
+};
+constexpr ExplainingKind kKinds[] = {
+    {BlockKind::kTrace, "trace", "traces", &Manifest::num_trace_steps, true},
+    // The tracker is a part of our own worker.
+    {BlockKind::kMemory, "memory account", "memory accounts", &Manifest::num_memory_steps, false},
+};
 
-PhaseResult run_traces(RunParts& parts, const std::function<bool(double)>& is_time_over) {
+PhaseResult run_kind(RunParts& parts, const ExplainingKind& kind,
+                     const std::function<bool(double)>& is_time_over) {
   const Manifest& manifest = parts.writer.manifest();
-  if (manifest.num_trace_steps == 0) return {};
+  const std::int64_t num_steps = manifest.*kind.num_steps;
+  if (num_steps == 0) return {};
   std::vector<const Arm*> arms;
   for (const Arm& arm : manifest.arms) {
-    if (is_live(manifest, arm) && arm.command.empty()) arms.push_back(&arm);
+    if (!is_live(manifest, arm)) continue;
+    if (arm.command.empty() || kind.includes_external_arms) arms.push_back(&arm);
   }
   for (std::size_t i = 0; i < arms.size(); ++i) {
     const Arm& arm = *arms[i];
-    const BlockSlot slot{.arm = arm.name, .kind = BlockKind::kTrace};
+    const BlockSlot slot{.arm = arm.name, .kind = kind.kind};
     const double expected_s = parts.durations.expected_s(manifest, arm.name);
     if (judge_slot(parts.writer, slot).state == SlotState::kNeedsBlock &&
         is_time_over(expected_s)) {
-      return {.end = PhaseEnd::kTimeLimit, .reason = "before all traces were made"};
+      return {.end = PhaseEnd::kTimeLimit,
+              .reason = fmt::format("before all {} were made", kind.plural)};
     }
-    const ProgressState state{.phase = "trace",
+    const ProgressState state{.phase = std::string(name_of(kind.kind)),
                               .arm = arm.name,
                               .block_number = static_cast<int>(i) + 1,
                               .num_blocks = static_cast<int>(arms.size()),
                               .remaining_s = expected_s * static_cast<double>(arms.size() - i)};
     const StepCounts counts{.num_warmup_steps = manifest.num_warmup_steps,
-                            .num_measured_steps = manifest.num_trace_steps};
+                            .num_measured_steps = num_steps};
     const SlotResult result = fill_slot(parts, arm, slot, counts, state);
     if (result.end == SlotEnd::kInterrupted) return {.end = PhaseEnd::kInterrupted};
     if (result.end == SlotEnd::kArmFailed || result.end == SlotEnd::kInvalidTooOften) {
-      note_once(parts.writer, fmt::format("There is no trace of {}: {}.", arm.name, result.reason));
+      note_once(parts.writer,
+                fmt::format("There is no {} of {}: {}.", kind.what, arm.name, result.reason));
     }
+  }
+  return {};
+}
+
+}  // namespace
+
+PhaseResult run_traces(RunParts& parts, const std::function<bool(double)>& is_time_over) {
+  for (const ExplainingKind& kind : kKinds) {
+    PhaseResult result = run_kind(parts, kind, is_time_over);
+    if (result.end != PhaseEnd::kDone) return result;
   }
   return {};
 }

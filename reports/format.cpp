@@ -107,6 +107,8 @@ std::string format_long_duration_ns(double duration_ns) {
 
 std::string format_bytes(double bytes) {
   if (!std::isfinite(bytes)) return std::string(kNoNumber);
+  if (std::abs(bytes) < 1000) return fmt::format("{:.0f} B", bytes);
+  if (std::abs(bytes) < 999.5 * 1024) return format_significant(bytes / 1024, 3) + " KiB";
   if (std::abs(bytes) < 999.5 * kMebibyte) {
     return format_significant(bytes / kMebibyte, 3) + " MiB";
   }

@@ -31,7 +31,7 @@ std::string format_duration_ns(double duration_ns);
 /// "1 h 02 min", "3 min 20 s", "45 s".
 std::string format_long_duration_ns(double duration_ns);
 
-/// "34.0 GiB"; below 1000 MiB "115 MiB".
+/// "34.0 GiB"; below 1000 MiB "115 MiB", and so on down to "512 B".
 std::string format_bytes(double bytes);
 
 /// "294,100": the unit (tokens a second) stands in the column's header.

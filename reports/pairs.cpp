@@ -92,8 +92,12 @@ const BlockRecord* find_trace(const Bundle& bundle, std::string_view arm) {
   return block_at(bundle, last_row(bundle, arm, BlockKind::kTrace));
 }
 
-std::filesystem::path trace_path(const Bundle& bundle, std::string_view arm) {
-  const std::size_t row = last_row(bundle, arm, BlockKind::kTrace);
+const BlockRecord* find_memory(const Bundle& bundle, std::string_view arm) {
+  return block_at(bundle, last_row(bundle, arm, BlockKind::kMemory));
+}
+
+std::filesystem::path trace_path(const Bundle& bundle, std::string_view arm, BlockKind kind) {
+  const std::size_t row = last_row(bundle, arm, kind);
   if (row == bundle.blocks.size()) return {};
   const std::filesystem::path path =
       block_path(bundle.folder, bundle.manifest.blocks[row]).parent_path() / kTraceFileName;

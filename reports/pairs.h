@@ -35,7 +35,10 @@ const BlockRecord* find_pilot(const Bundle& bundle, std::string_view arm);
 
 /// The last block of kind "trace" of an arm that ended "ok", or nullptr.
 const BlockRecord* find_trace(const Bundle& bundle, std::string_view arm);
-/// Path of its trace file; empty where there is none.
-std::filesystem::path trace_path(const Bundle& bundle, std::string_view arm);
+/// The last block of kind "memory" of an arm that ended "ok", or nullptr.
+const BlockRecord* find_memory(const Bundle& bundle, std::string_view arm);
+/// Path of the trace file of an arm's last good block of that kind; empty where there is none.
+std::filesystem::path trace_path(const Bundle& bundle, std::string_view arm,
+                                 BlockKind kind = BlockKind::kTrace);
 
 }  // namespace steplens

@@ -7,6 +7,7 @@
 #include "harness/bundle.h"
 #include "reports/breakdown/traced_arm.h"
 #include "reports/document.h"
+#include "reports/memory/memory_parts.h"
 #include "reports/results.h"
 
 namespace steplens {
@@ -16,6 +17,7 @@ struct ReportInput {
   const Bundle& bundle;
   const Results& results;
   std::span<const TracedArm> traced_arms = {};  // In the order of the matrix, the baseline first.
+  std::span<const MemoryArm> memory_arms = {};  // The same.
 };
 
 /// One part of report.md. It only reads; writers decide how its parts look.

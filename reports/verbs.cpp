@@ -15,6 +15,7 @@
 #include "reports/effect_plot.h"
 #include "reports/markdown.h"
 #include "reports/matrix_table.h"
+#include "reports/memory/memory_parts.h"
 #include "reports/pairs.h"
 #include "reports/trace_verbs.h"
 
@@ -42,15 +43,41 @@ std::vector<TracedArm> read_traced_arms(const Bundle& bundle, const Results& res
   return arms;
 }
 
+// The account of every arm with a memory block, likewise.
+std::vector<MemoryArm> read_memory_arms(const Bundle& bundle, const Results& results) {
+  std::vector<MemoryArm> arms;
+  for (const ArmResult* row : table_order(results)) {
+    const fs::path path = trace_path(bundle, row->name, BlockKind::kMemory);
+    if (path.empty()) continue;
+    try {
+      MemoryArm arm = memory_arm(read_trace(path));
+      arm.arm = row->name;
+      arm.reference = row->reference;
+      arm.throughput_step_ns = row->step_wall_ns;
+      const BlockRecord* block = find_memory(bundle, row->name);
+      if (block != nullptr && block->steps.size() > 0) arm.step_ns = mean_step_wall_ns(*block);
+      arms.push_back(std::move(arm));
+    } catch (const ConfigError& error) {
+      fmt::print(stderr, "steplens: no memory account of {}: {}\n", row->name, error.what());
+    }
+  }
+  return arms;
+}
+
 void write_documents(const Bundle& bundle, const Results& results,
-                     const std::vector<TracedArm>& traced_arms) {
+                     const std::vector<TracedArm>& traced_arms,
+                     const std::vector<MemoryArm>& memory_arms) {
   const std::string svg = effects_svg(results);
   if (!svg.empty()) write_file_atomically(bundle.folder / kEffectsFileName, svg);
   const std::string breakdown = breakdown_svg(traced_arms);
   if (!breakdown.empty()) write_file_atomically(bundle.folder / kBreakdownPlot, breakdown);
-  write_file_atomically(
-      bundle.folder / kReportFileName,
-      report_markdown({.bundle = bundle, .results = results, .traced_arms = traced_arms}));
+  const std::string memory = memory_svg(memory_arms);
+  if (!memory.empty()) write_file_atomically(bundle.folder / kMemoryPlot, memory);
+  write_file_atomically(bundle.folder / kReportFileName,
+                        report_markdown({.bundle = bundle,
+                                         .results = results,
+                                         .traced_arms = traced_arms,
+                                         .memory_arms = memory_arms}));
 }
 
 // Whether the stored results.json says what the blocks say. A damaged one does not.
@@ -72,7 +99,8 @@ Results write_report(const fs::path& folder) {
   const Bundle bundle = open_bundle(folder);
   Results results = compute_results(bundle);
   write_json_atomically(folder / kResultsFileName, to_json(results));
-  write_documents(bundle, results, read_traced_arms(bundle, results));
+  write_documents(bundle, results, read_traced_arms(bundle, results),
+                  read_memory_arms(bundle, results));
   return results;
 }
 
@@ -98,13 +126,14 @@ int report_verb(const ReportOptions& options) {
   const Bundle bundle = open_bundle(options.bundle);
   const Results results = compute_results(bundle);
   const std::vector<TracedArm> traced_arms = read_traced_arms(bundle, results);
+  const std::vector<MemoryArm> memory_arms = read_memory_arms(bundle, results);
   const fs::path results_path = options.bundle / kResultsFileName;
   const bool is_stored = fs::exists(results_path);
   if (options.writes_files) {
     if (!is_stored || options.rewrites_results) {
       write_json_atomically(results_path, to_json(results));
     }
-    write_documents(bundle, results, traced_arms);
+    write_documents(bundle, results, traced_arms, memory_arms);
   }
   if (options.is_json) {
     fmt::print("{}", dumped(to_json(results)));
@@ -114,6 +143,9 @@ int report_verb(const ReportOptions& options) {
       fmt::print("{}", wrap("warning: " + warning, 2) + "\n");
     }
     if (!traced_arms.empty()) fmt::print("\n{}", breakdown_text(traced_arms));
+    if (const Table memory = memory_table(memory_arms); !memory.rows.empty()) {
+      fmt::print("\n{}", to_text(memory));
+    }
     if (options.writes_files) {
       fmt::print("\nWritten: {}\n", (options.bundle / kReportFileName).string());
     }

@@ -55,7 +55,7 @@ void check_hashes(const fs::path& folder, const Manifest& manifest, Problems& pr
 void check_traces(const fs::path& folder, const Bundle& bundle, Problems& problems) {
   for (std::size_t i = 0; i < bundle.blocks.size(); ++i) {
     const BlockRecord& block = bundle.blocks[i];
-    if (!is_traced(block.kind) || !block.evidence.is_object()) continue;
+    if (!writes_trace(block.kind) || !block.evidence.is_object()) continue;
     const auto trace = block.evidence.find("trace");
     if (trace == block.evidence.end() || !trace->is_object()) continue;
     const std::string stored = trace->value("sha256", "");

@@ -25,6 +25,7 @@ std::map<std::pair<std::uint64_t, std::int64_t>, std::string> modules_of_sequenc
 // the next node begins, because the engine adds up gradients between nodes.
 thread_local bool is_node_open = false;
 thread_local std::string node_modules;
+thread_local std::uint64_t node_version = 0;
 thread_local int operator_depth = 0;
 
 nvtxDomainHandle_t operator_domain() {
@@ -33,7 +34,9 @@ nvtxDomainHandle_t operator_domain() {
 }
 
 void close_node() {
-  if (std::exchange(is_node_open, false)) nvtxRangePop();
+  if (!std::exchange(is_node_open, false)) return;
+  ++node_version;
+  nvtxRangePop();
 }
 
 std::unique_ptr<at::ObserverContext> on_forward_operator(const at::RecordFunction& function) {
@@ -59,6 +62,7 @@ std::unique_ptr<at::ObserverContext> on_node(const at::RecordFunction& function)
   }
   nvtxRangePushA(node_modules.empty() ? "backward" : ("backward/" + node_modules).c_str());
   is_node_open = true;
+  ++node_version;
   return nullptr;
 }
 
@@ -84,6 +88,10 @@ void on_operator_end(const at::RecordFunction& function, at::ObserverContext* /*
 }
 
 }  // namespace
+
+OpenNode open_node() {
+  return {.is_open = is_node_open, .modules = node_modules, .version = node_version};
+}
 
 AutogradRanges::AutogradRanges(bool with_operators) {
   sequence_handle_ = at::addGlobalCallback(

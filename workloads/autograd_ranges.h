@@ -1,8 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace steplens {
+
+/// What this thread's backward pass is at, while an AutogradRanges lives.
+struct OpenNode {
+  bool is_open = false;
+  std::string_view modules;   // Of the forward operator: "block 3/attention". Valid until the next.
+  std::uint64_t version = 0;  // Changes whenever the others may.
+};
+OpenNode open_node();
 
 /// While it lives, ranges also name what autograd runs: below "backward" each node of the backward
 /// pass gets the modules under which its forward operator ran ("backward/block 3/attention"), found

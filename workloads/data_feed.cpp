@@ -11,6 +11,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 
 #include "harness/error.h"
 #include "workloads/evidence.h"
@@ -116,6 +117,8 @@ class Loader {
 
  private:
   void run() {
+    // Whoever accounts for memory on the thread that made this one accounts for it here too.
+    const c10::DebugInfoGuard debug_info(debug_info_);
     try {
       for (std::int64_t i = 0; i < num_steps_; ++i) {
         HostStep slot;
@@ -152,6 +155,7 @@ class Loader {
   BatchSource source_;
   std::int64_t num_steps_;
   bool is_pinned_;
+  std::shared_ptr<c10::ThreadLocalDebugInfo> debug_info_ = c10::ThreadLocalDebugInfo::current();
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<HostStep> ready_, free_;

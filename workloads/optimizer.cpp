@@ -54,6 +54,15 @@ std::vector<Group> make_groups(const RunConfig& config, const Model& model) {
   return groups;
 }
 
+std::vector<at::Tensor> moments(const std::vector<Group>& groups) {
+  std::vector<at::Tensor> result;
+  for (const Group& group : groups) {
+    result.insert(result.end(), group.exp_avgs.begin(), group.exp_avgs.end());
+    result.insert(result.end(), group.exp_avg_sqs.begin(), group.exp_avg_sqs.end());
+  }
+  return result;
+}
+
 // GradScaler in Python reads the flag on the host too unless the optimizer is fused.
 bool must_skip(const at::Tensor& found_inf) {
   return found_inf.defined() && found_inf.item<float>() != 0;
@@ -85,6 +94,8 @@ class LoopAdamW final : public AdamW {
       }
     }
   }
+
+  std::vector<at::Tensor> state() const override { return moments(groups_); }
 
  private:
   RunConfig config_;
@@ -127,6 +138,12 @@ class ForeachAdamW final : public AdamW {
     }
   }
 
+  std::vector<at::Tensor> state() const override {
+    std::vector<at::Tensor> result = moments(groups_);
+    result.push_back(step_count_);
+    return result;
+  }
+
  private:
   RunConfig config_;
   std::vector<Group> groups_;
@@ -164,6 +181,14 @@ class FusedAdamW final : public AdamW {
         at::_foreach_sub_(step_counts_[i], std::vector<at::Tensor>(step_counts_[i].size(), *skip));
       }
     }
+  }
+
+  std::vector<at::Tensor> state() const override {
+    std::vector<at::Tensor> result = moments(groups_);
+    for (const std::vector<at::Tensor>& counts : step_counts_) {
+      result.insert(result.end(), counts.begin(), counts.end());
+    }
+    return result;
   }
 
  private:

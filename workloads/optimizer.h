@@ -44,6 +44,9 @@ class AdamW {
   /// Without a host read where `is_capturable`.
   virtual void step(const at::Tensor& learning_rate, double learning_rate_host,
                     const at::Tensor& found_inf) = 0;
+
+  /// Everything that it keeps from step to step: both moments of each parameter, and counts.
+  virtual std::vector<at::Tensor> state() const = 0;
 };
 std::unique_ptr<AdamW> make_adamw(const RunConfig& config, const Model& model);
 

@@ -11,6 +11,7 @@ namespace {
 std::atomic<bool> is_on{true};
 std::atomic<std::int64_t> num_opened{0};
 thread_local std::vector<std::string> open_names;
+thread_local std::uint64_t version = 0;
 
 bool is_structure(const std::string& name) {
   return name == kStepRangeName || name == kMicroStepRangeName ||
@@ -35,16 +36,28 @@ std::string open_modules() {
   return modules;
 }
 
+Phase open_phase() {
+  for (auto it = open_names.rbegin(); it != open_names.rend(); ++it) {
+    const Phase phase = phase_of_range_name(*it);
+    if (phase != Phase::kNone) return phase;
+  }
+  return Phase::kNone;
+}
+
+std::uint64_t open_ranges_version() { return version; }
+
 ScopedRange::ScopedRange(const char* name) : is_open_(ranges_are_enabled()) {
   if (!is_open_) return;
   nvtxRangePushA(name);
   open_names.emplace_back(name);
+  ++version;
   num_opened.fetch_add(1, std::memory_order_relaxed);
 }
 
 ScopedRange::~ScopedRange() {
   if (!is_open_) return;
   open_names.pop_back();
+  ++version;
   nvtxRangePop();
 }
 

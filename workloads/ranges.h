@@ -5,6 +5,8 @@
 
 #include <nvtx3/nvToolsExt.h>
 
+#include "harness/trace/trace.h"
+
 namespace steplens {
 
 /// Switches the ranges of this process on or off; `instrumentation=minimal` switches them off.
@@ -17,6 +19,12 @@ std::int64_t num_ranges_opened();
 
 /// What is open on this thread below the step's phase, joined by slashes: "block 3/attention".
 std::string open_modules();
+
+/// The innermost phase open on this thread; kNone if there is none.
+Phase open_phase();
+
+/// Changes whenever `open_modules` or `open_phase` of this thread may.
+std::uint64_t open_ranges_version();
 
 /// Names the enclosing scope on every profiler's timeline, on the calling thread: step, micro-step,
 /// the phases data, forward, backward, clip, optimizer, and the modules. NVTX only, so that Nsight

@@ -17,6 +17,7 @@
 #include "harness/error.h"
 #include "harness/statistics.h"
 #include "harness/trace/range_names.h"
+#include "harness/trace/trace_writer.h"
 #include "workloads/attention.h"
 #include "workloads/autograd_ranges.h"
 #include "workloads/catalog/batcher.h"
@@ -26,6 +27,7 @@
 #include "workloads/data_feed.h"
 #include "workloads/device_info.h"
 #include "workloads/evidence.h"
+#include "workloads/memory_tracker.h"
 #include "workloads/ranges.h"
 #include "workloads/step_clock.h"
 #include "workloads/step_executor.h"
@@ -87,24 +89,44 @@ class BlockRun {
   }
 
   void run(BlockRecord& record) {
+    std::optional<TrainStep> train_step;
+    if (block_.kind == BlockKind::kMemory) memory_.emplace(config_);
+    try {
+      train(record, train_step);
+    } catch (...) {
+      if (train_step) record.evidence["kept_bytes"] = kept_bytes(*train_step);
+      // The trace of a block that ran out of memory says who had it.
+      if (memory_ && train_step) {
+        memory_->own(gradients_of(train_step->model()), MemoryOwner::kGradients);
+      }
+      if (memory_) write_memory_trace();
+      throw;
+    }
+    if (memory_) write_memory_trace();
+  }
+
+ private:
+  void train(BlockRecord& record, std::optional<TrainStep>& made_train_step) {
     PhaseTimer phases;
     record.environment = environment_of(config_);
-    TrainStep train_step(config_, num_data_steps());
+    TrainStep& train_step = made_train_step.emplace(config_, num_data_steps());
+    if (memory_) own_lasting(train_step);
     record.weights_hash = train_step.model().weights_hash();
     phases.end("model_ns");
     if (config_.device == Device::kCuda) c10::cuda::CUDACachingAllocator::emptyCache();
     const std::unique_ptr<StepExecutor> executor = make_step_executor(config_, train_step);
     consumed_.reserve(static_cast<std::size_t>(num_data_steps()));
     std::optional<AutogradRanges> autograd_ranges;
-    if (is_traced(block_.kind) || config_.tracing == Tracing::kFull)
-      autograd_ranges.emplace(config_.device == Device::kCpu);
+    if (writes_trace(block_.kind) || config_.tracing == Tracing::kFull) {
+      autograd_ranges.emplace(config_.device == Device::kCpu && !memory_);
+    }
     std::unique_ptr<DataFeed> feed = make_data_feed(
         config_, [this](std::int64_t index) { return make_batch(index); }, num_data_steps());
 
     if (block_.kind == BlockKind::kPilot) {
       run_pilot(record, *feed, *executor);
     } else {
-      run_fixed(record, *feed, *executor);
+      run_fixed(record, *feed, *executor, train_step);
     }
     phases.end("steps_ns");
     feed.reset();  // Its thread adds to consumed_; of a pilot it is ahead of what ran.
@@ -119,7 +141,6 @@ class BlockRun {
     check_finite(record);
   }
 
- private:
   std::int64_t num_data_steps() const { return block_.num_warmup_steps + num_measured_steps_; }
 
   StepBatch make_batch(std::int64_t index) {
@@ -142,8 +163,54 @@ class BlockRun {
     ++num_steps_run_;
   }
 
+  static std::vector<at::Tensor> parameters_of(const TrainStep& train_step) {
+    std::vector<at::Tensor> parameters;
+    for (const Parameter& parameter : train_step.model().parameters()) {
+      parameters.push_back(parameter.value);
+    }
+    return parameters;
+  }
+
+  // What a step cannot do without, known without a tracker.
+  static nlohmann::json kept_bytes(const TrainStep& train_step) {
+    const auto sum = [](const std::vector<at::Tensor>& tensors) {
+      std::int64_t bytes = 0;
+      for (const at::Tensor& tensor : tensors) {
+        if (tensor.defined()) bytes += static_cast<std::int64_t>(tensor.nbytes());
+      }
+      return bytes;
+    };
+    return {{"parameters", sum(parameters_of(train_step))},
+            {"gradients", sum(gradients_of(train_step.model()))},
+            {"optimizer_state", sum(train_step.optimizer().state())}};
+  }
+
+  void own_lasting(const TrainStep& train_step) {
+    memory_->own(parameters_of(train_step), MemoryOwner::kParameters);
+    memory_->own(train_step.optimizer().state(), MemoryOwner::kOptimizerState);
+  }
+
+  void run_tracked_step(DataFeed& feed, StepExecutor& executor, StepArrays& arrays,
+                        const TrainStep& train_step) {
+    memory_->begin_step(num_steps_run_);
+    run_step(feed, executor, arrays);
+    // They live until the next step resets them, at the addresses of its first backward pass.
+    memory_->own(gradients_of(train_step.model()), MemoryOwner::kGradients);
+    memory_->end_step();
+  }
+
+  void write_memory_trace() const {
+    const std::string name = block_.rank == 0 ? std::string(kTraceFileName)
+                                              : fmt::format("trace.rank{}.slt", block_.rank);
+    write_trace(block_.output_folder / name, memory_->trace({{"kind", name_of(block_.kind)},
+                                                             {"arm", block_.arm},
+                                                             {"config", to_json(config_)},
+                                                             {"rank", block_.rank}}));
+  }
+
   // Warm-up of a fixed length, then the measured steps.
-  void run_fixed(BlockRecord& record, DataFeed& feed, StepExecutor& executor) {
+  void run_fixed(BlockRecord& record, DataFeed& feed, StepExecutor& executor,
+                 const TrainStep& train_step) {
     const auto clock = make_step_clock(config_, block_.num_warmup_steps, num_data_steps(),
                                        /*is_pilot=*/false);
     const bool is_sampled = config_.instrumentation == Instrumentation::kFull;
@@ -155,12 +222,18 @@ class BlockRun {
         // The device goes on with the last warm-up step meanwhile: no pause in its queue.
         reset_memory_peaks(config_);
         if (is_sampled) sampler_.start();
+        if (memory_) memory_->begin_window();
       }
       const std::int64_t before = num_events(executor);
-      run_step(feed, executor, all);
+      if (memory_) {
+        run_tracked_step(feed, executor, all, train_step);
+      } else {
+        run_step(feed, executor, all);
+      }
       clock->end_step();
       events.push_back(num_events(executor) != before);
     }
+    if (memory_) memory_->stop();
     {
       const ScopedRange fence(kFenceRangeName.data());
       record.measured_wall_ns = take_times(all, clock->finish());
@@ -344,6 +417,7 @@ class BlockRun {
   std::int64_t num_measured_steps_;
   Batcher warmup_, measured_;
   std::vector<StepBatch> consumed_;
+  std::optional<MemoryTracker> memory_;  // Of a memory block.
   // A process that runs several blocks (a test) counts on.
   Counters events_before_ = event_counts();
   std::int64_t num_ranges_before_ = num_ranges_opened();
@@ -372,7 +446,7 @@ BlockRecord run_block(const BlockConfig& block, Sampler& sampler) {
   const std::string_view reason = why_not(config);
   if (!reason.empty()) return end_as(BlockStatus::kUnsupported, std::string(reason));
   prepare_process(config, block.device_id);
-  enable_ranges(config.instrumentation == Instrumentation::kFull || is_traced(block.kind));
+  enable_ranges(config.instrumentation == Instrumentation::kFull || writes_trace(block.kind));
   force_attention(config.attention);
   try {
     // One side stream for everything, graph or not: autograd's nodes remember the stream on which
@@ -390,7 +464,8 @@ BlockRecord run_block(const BlockConfig& block, Sampler& sampler) {
     return end_as(BlockStatus::kOom, text.substr(0, text.find('\n')));
   } catch (const c10::Error& error) {
     const std::string text = error.what_without_backtrace();
-    const bool is_oom = text.find("out of memory") != std::string::npos;
+    const bool is_oom = text.find("out of memory") != std::string::npos ||
+                        text.find("can't allocate memory") != std::string::npos;  // CPU.
     return end_as(is_oom ? BlockStatus::kOom : BlockStatus::kCrash,
                   text.substr(0, text.find('\n')));
   } catch (const std::bad_alloc&) {

@@ -71,10 +71,13 @@ class GraphExecutor final : public StepExecutor {
   void capture(const DeviceStep& step) {
     const auto start = std::chrono::steady_clock::now();
     inputs_.num_loss_tokens = step.num_loss_tokens;
-    for (const DeviceMicroBatch& micro : step.micro_batches) {
-      // A copy now, because the capture itself runs nothing and the buffers must hold valid tokens.
-      inputs_.micro_batches.push_back(
-          {.tokens_BT = micro.tokens_BT.clone(), .targets_BT = micro.targets_BT.clone()});
+    {
+      const ScopedRange data("data");
+      for (const DeviceMicroBatch& micro : step.micro_batches) {
+        // A copy now: the capture itself runs nothing, and the buffers must hold valid tokens.
+        inputs_.micro_batches.push_back(
+            {.tokens_BT = micro.tokens_BT.clone(), .targets_BT = micro.targets_BT.clone()});
+      }
     }
     train_step_.reset_gradients();
     at::autocast::clear_cache();

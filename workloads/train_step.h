@@ -61,6 +61,7 @@ class TrainStep {
   void count_replayed_step(std::int64_t count = 1) { host_step_index_ += count; }
 
   const Model& model() const { return model_; }
+  const AdamW& optimizer() const { return *optimizer_; }
   const StepLog& log() const { return log_; }
 
  private:

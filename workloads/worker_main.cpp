@@ -23,6 +23,8 @@
 #include "profilers/block_sampler.h"
 #include "profilers/trace/counter_tracks.h"
 #include "reports/breakdown/breakdown.h"
+#include "reports/format.h"
+#include "reports/memory/memory_account.h"
 #include "reports/trace_evidence.h"
 #include "workloads/run_block.h"
 
@@ -143,6 +145,54 @@ class TracedBlock {
   std::filesystem::path library_;
 };
 
+// Of a block without an account the reason says at least what the training step keeps.
+void explain_out_of_memory(steplens::BlockRecord& record) {
+  using namespace steplens;
+  const auto kept = record.evidence.find("kept_bytes");
+  if (record.status != BlockStatus::kOom || kept == record.evidence.end() ||
+      record.evidence.contains("memory_account")) {
+    return;
+  }
+  const auto text = [&](const char* owner) {
+    return format_bytes(static_cast<double>(kept->at(owner).get<std::int64_t>()));
+  };
+  record.reason += fmt::format(
+      "; live were parameters {}, gradients {}, optimizer state {}; the rest are activations and "
+      "workspace",
+      text("parameters"), text("gradients"), text("optimizer_state"));
+}
+
+// A memory block has written its trace itself: adds to the record what it shows. Of one that ran
+// out of memory the reason then says what was live.
+void finish_memory(const steplens::BlockConfig& block, steplens::BlockRecord& record) {
+  using namespace steplens;
+  if (block.kind != BlockKind::kMemory) return;
+  const std::filesystem::path path =
+      block.output_folder /
+      (block.rank == 0 ? std::string(kTraceFileName) : fmt::format("trace.rank{}.slt", block.rank));
+  if (!std::filesystem::exists(path)) return;
+  const Trace trace = read_trace(path);
+  const MemoryUse use = compute_memory_use(trace);
+  record.evidence["memory_account"] = to_json(use);
+  record.evidence["memory_account"]["allocator_peak_bytes"] =
+      record.memory.value("peak_allocated_bytes", nlohmann::json(nullptr));
+  record.evidence["trace"] = {{"sha256", sha256_file_hex(path)},
+                              {"bytes", std::filesystem::file_size(path)},
+                              {"num_steps", trace.steps.size()},
+                              {"has_lost_data", use.has_lost_data},
+                              {"quality", trace.quality}};
+  if (record.status == BlockStatus::kOom && use.out_of_memory) {
+    const MemoryAccount& account = use.out_of_memory->account;
+    record.reason +=
+        fmt::format("; {} more were wanted in {}{}{} when {} were allocated: {}",
+                    format_bytes(static_cast<double>(use.out_of_memory->wanted_bytes)),
+                    account.phase == Phase::kNone ? "no phase" : name_of(account.phase),
+                    account.module.empty() ? "" : ", ", account.module,
+                    format_bytes(static_cast<double>(account.allocated_bytes())),
+                    owners_text(account.by_owner));
+  }
+}
+
 int run() {
   using namespace steplens;
   if (!wait_for_block()) return 0;
@@ -156,6 +206,8 @@ int run() {
     record.reason = "the hardware slowed the GPU down during the measured steps";
   }
   traced.finish(record);
+  finish_memory(block, record);
+  explain_out_of_memory(record);
   const BuildInfo& build = build_info();
   record.environment["steplens_git_sha"] = build.git_sha;
   const std::string name =

@@ -73,6 +73,8 @@ void add_comparison_flags(CLI::App& app, ExperimentFlags& flags) {
   app.add_option("--trace-steps", flags.trace_steps,
                  "steps of the trace that each arm gets after the rounds (default 10; 0: none)")
       ->check(CLI::NonNegativeNumber);
+  app.add_flag("--no-memory", flags.has_no_memory,
+               "leave out the block that says who owns each arm's memory");
   app.add_option("--equivalence", flags.equivalence,
                  "ratio within which arms count as equal (default 1.01)");
 }
@@ -99,6 +101,7 @@ Experiment experiment_of(const ExperimentFlags& flags) {
   words.warmup = flags.warmup;
   words.steps = flags.steps;
   words.trace_steps = flags.trace_steps;
+  if (flags.has_no_memory) words.memory = false;
   return flags.experiment_file ? overlaid(read_experiment(*flags.experiment_file), words) : words;
 }
 
@@ -185,7 +188,8 @@ MatrixRequest matrix_request(const Experiment& experiment, const RunConfig& base
       .equivalence_ratio = experiment.equivalence.value_or(1.01),
       .num_warmup_steps = experiment.warmup.value_or(0),
       .num_measured_steps = experiment.steps.value_or(0),
-      .num_trace_steps = experiment.trace_steps.value_or(experiment.aa ? 0 : kDefaultTraceSteps)};
+      .num_trace_steps = experiment.trace_steps.value_or(experiment.aa ? 0 : kDefaultTraceSteps),
+      .num_memory_steps = experiment.memory.value_or(!experiment.aa) ? kDefaultMemorySteps : 0};
   if (experiment.aa) {
     // 0 would silently run the default matrix.
     if (*experiment.aa < 1)

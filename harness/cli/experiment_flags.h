@@ -31,6 +31,7 @@ struct ExperimentFlags {
   std::optional<std::int64_t> warmup;
   std::optional<std::int64_t> steps;
   std::optional<std::int64_t> trace_steps;
+  bool has_no_memory = false;
 };
 
 /// Flags that decide the work of every arm: model, device, settings, data, steps.

@@ -79,6 +79,7 @@ int trace_workload(const TraceFlags& flags, CliContext& context) {
   const auto plan_now = [&] {
     MatrixRequest request = matrix_request(experiment, baseline);
     request.num_trace_steps = num_steps;
+    request.num_memory_steps = 0;
     Plan plan = make_baseline_plan(request, context.vocabulary);
     plan.num_rounds = 0;  // Nothing is measured: the traced block follows the pilot.
     return plan;

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "reports/format.h"
 #include "reports/matrix_table.h"
 #include "reports/section.h"
@@ -10,9 +12,7 @@ std::string bytes(std::optional<std::int64_t> value) {
       value, [](std::int64_t count) { return format_bytes(static_cast<double>(count)); });
 }
 
-}  // namespace
-
-std::vector<Part> memory_parts(const ReportInput& input) {
+std::vector<Part> counter_parts(const ReportInput& input) {
   Table table{.columns = {{"arm"},
                           {"peak allocated", Align::kRight},
                           {"of it graph pools", Align::kRight},
@@ -37,6 +37,44 @@ std::vector<Part> memory_parts(const ReportInput& input) {
                 "the driver saw beyond the allocator: context, library workspaces, and whatever "
                 "else was on the GPU. Retries: allocations that succeeded only after the cache "
                 "was emptied; they cost time."}};
+}
+
+std::vector<Part> account_parts(const ReportInput& input) {
+  Table table = memory_table(input.memory_arms);
+  if (table.rows.empty()) return {};
+  std::vector<Part> parts;
+  const std::vector<std::string> warnings = memory_warnings(input.memory_arms);
+  if (!warnings.empty()) parts.emplace_back(BulletList{warnings});
+  parts.emplace_back(std::move(table));
+  parts.emplace_back(Paragraph{
+      "Who owned the bytes at the high-water mark, from a block of its own that records every "
+      "allocation; the owners sum to the peak. Activations are all that forward and backward "
+      "allocate, workspace is what clip and optimizer do and the buffers that outlive a step. "
+      "Cache slack is reserved but not allocated; unaccounted is what the driver saw beyond the "
+      "allocator. Tracked / throughput: step time with the recorder against that without."});
+  if (Table differences = memory_difference_table(input.memory_arms); !differences.rows.empty()) {
+    parts.emplace_back(Paragraph{"Against the arm that each is compared with:"});
+    parts.emplace_back(std::move(differences));
+  }
+  if (!memory_svg(input.memory_arms).empty()) {
+    parts.emplace_back(
+        Image{.file_name = std::string(kMemoryPlot),
+              .description = "Allocated bytes through one step, stacked by owner, one arm each"});
+  }
+  const MemoryArm& first = input.memory_arms.front();
+  if (Table modules = memory_module_table(first.use.peak); !modules.rows.empty()) {
+    parts.emplace_back(Paragraph{fmt::format("At the peak of {}, by module:", first.arm)});
+    parts.emplace_back(std::move(modules));
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::vector<Part> memory_parts(const ReportInput& input) {
+  std::vector<Part> parts = counter_parts(input);
+  for (Part& part : account_parts(input)) parts.push_back(std::move(part));
+  return parts;
 }
 
 }  // namespace steplens

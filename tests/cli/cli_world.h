@@ -145,7 +145,8 @@ class CliWorld {
                                           "--toggles",
                                           "attention=math,injected_spin=1ms",
                                           "--trace-steps",
-                                          "0"};
+                                          "0",
+                                          "--no-memory"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }

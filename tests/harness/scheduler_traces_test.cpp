@@ -89,5 +89,55 @@ TEST(RunTraces, RefuseToResumeWithAnotherNumberOfSteps) {
   EXPECT_THROW(world.resume(plan_of_rounds(1)), ConfigError);
 }
 
+Plan plan_with_memory(int num_rounds) {
+  Plan plan = traced_plan(num_rounds);
+  plan.num_memory_steps = 3;
+  return plan;
+}
+
+TEST(RunTraces, AreFollowedByAMemoryBlockOfEachArm) {
+  FakeWorld world;
+  EXPECT_EQ(world.start(plan_with_memory(1)).end, RunEnd::kDone);
+  EXPECT_THAT(arms_of_kind(world, BlockKind::kMemory),
+              ElementsAre("baseline", "attention=math", "optimizer=fused"));
+  ASSERT_GE(world.ran.size(), 6U);
+  for (std::size_t i = world.ran.size() - 6; i < world.ran.size(); ++i) {
+    const bool is_memory = i >= world.ran.size() - 3;
+    EXPECT_EQ(world.ran[i].kind, is_memory ? BlockKind::kMemory : BlockKind::kTrace);
+    EXPECT_EQ(world.ran[i].num_measured_steps, is_memory ? 3 : 5);
+  }
+}
+
+TEST(RunTraces, MakeMemoryBlocksWithoutTracesToo) {
+  FakeWorld world;
+  Plan plan = plan_of_rounds(1);
+  plan.num_memory_steps = 3;
+  EXPECT_EQ(world.start(plan).end, RunEnd::kDone);
+  EXPECT_THAT(arms_of_kind(world, BlockKind::kTrace), IsEmpty());
+  EXPECT_THAT(arms_of_kind(world, BlockKind::kMemory),
+              ElementsAre("baseline", "attention=math", "optimizer=fused"));
+}
+
+TEST(RunTraces, SayWhichMemoryAccountIsMissing) {
+  FakeWorld world;
+  world.answer = [](const BlockConfig& block, int) {
+    return FakeBlock{.status = block.kind == BlockKind::kMemory && block.arm == "attention=math"
+                                   ? BlockStatus::kOom
+                                   : BlockStatus::kOk};
+  };
+  EXPECT_EQ(world.start(plan_with_memory(1)).end, RunEnd::kDone);
+  const Manifest manifest = world.open().manifest;
+  EXPECT_TRUE(manifest.failed_arms.empty()) << manifest.failed_arms.dump();
+  EXPECT_THAT(manifest.notes,
+              ElementsAre(HasSubstr("There is no memory account of attention=math: ")));
+}
+
+TEST(RunTraces, RefuseToResumeWithoutMemoryBlocks) {
+  FakeWorld world;
+  interrupt_block(world, 4);
+  world.start(plan_with_memory(1));
+  EXPECT_THROW(world.resume(traced_plan(1)), ConfigError);
+}
+
 }  // namespace
 }  // namespace steplens

@@ -72,6 +72,9 @@ TEST(FormatBytes, UsesGibibytesFromAThousandMebibytesOn) {
   EXPECT_EQ(format_bytes(34.0 * 1024 * 1024 * 1024), "34.0 GiB");
   EXPECT_EQ(format_bytes(115.2 * 1024 * 1024), "115 MiB");
   EXPECT_EQ(format_bytes(1010.0 * 1024 * 1024), "0.986 GiB");
+  EXPECT_EQ(format_bytes(32768), "32.0 KiB");
+  EXPECT_EQ(format_bytes(-512), "-512 B");
+  EXPECT_EQ(format_bytes(0), "0 B");
 }
 
 TEST(FormatPercent, KeepsThreeDigits) {
