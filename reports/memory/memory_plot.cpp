@@ -124,8 +124,8 @@ class Plot {
 
   void draw_layer(const Layer& layer, const std::vector<MemoryPoint>& points, double top,
                   std::vector<double>& below) {
-    std::string upper;
-    std::string lower;
+    std::string path;
+    std::vector<std::string> lower;
     bool has_bytes = false;
     for (std::size_t i = 0; i < points.size(); ++i) {
       const auto bytes = static_cast<double>(bytes_of(points[i].by_owner, layer.owner));
@@ -135,12 +135,13 @@ class Plot {
       const double low = y_of(below[i], top);
       below[i] += bytes;
       const double high = y_of(below[i], top);
-      upper +=
+      path +=
           fmt::format("{}{:.2f} {:.2f}L{:.2f} {:.2f}", i == 0 ? "M" : "L", left, high, right, high);
-      lower = fmt::format("L{:.2f} {:.2f}L{:.2f} {:.2f}", right, low, left, low) + lower;
+      lower.push_back(fmt::format("L{:.2f} {:.2f}L{:.2f} {:.2f}", right, low, left, low));
     }
     if (!has_bytes) return;
-    svg_ += fmt::format("<path d=\"{}{}Z\" fill=\"{}\"><title>{}</title></path>\n", upper, lower,
+    for (auto it = lower.rbegin(); it != lower.rend(); ++it) path += *it;
+    svg_ += fmt::format("<path d=\"{}Z\" fill=\"{}\"><title>{}</title></path>\n", path,
                         layer.colour, svg_escaped(label_of(layer.owner)));
   }
 
