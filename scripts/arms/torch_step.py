@@ -62,7 +62,7 @@ def why_unsupported(config):
         return "graph=on: this arm is eager; it captures no CUDA graph."
     if config["world_size"] != 1:
         return f"world_size={config['world_size']}: this arm runs on one rank."
-    if config["tracing"] != "off":
+    if config.get("tracing", "off") != "off":
         return f"tracing={config['tracing']}: take the arm torch-profiler instead."
     if config["instrumentation"] != "full":
         return "instrumentation=minimal: this arm always takes the time of each step."
