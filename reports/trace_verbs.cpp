@@ -35,10 +35,10 @@ struct Format {
 };
 
 const std::vector<Format>& formats() {
-  static const std::vector<Format> kFormats = {{"chrome", {".json", ".json.gz"}, write_chrome_json},
-                                               {"sqlite", {".sqlite", ".db"}, write_sqlite},
-                                               {"csv", {".csv", ".csv.gz"}, write_csv}};
-  return kFormats;
+  static const std::vector<Format> table = {{"chrome", {".json", ".json.gz"}, write_chrome_json},
+                                            {"sqlite", {".sqlite", ".db"}, write_sqlite},
+                                            {"csv", {".csv", ".csv.gz"}, write_csv}};
+  return table;
 }
 
 const Format& format_of(const ExportVerbOptions& options) {
@@ -83,7 +83,7 @@ class ProgressLine {
  public:
   explicit ProgressLine(std::string_view what) : what_(what), is_shown_(::isatty(2) != 0) {}
   ~ProgressLine() {
-    if (is_open_) fmt::print(stderr, "\r\033[K");
+    if (is_open_) std::fputs("\r\033[K", stderr);
   }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;

@@ -22,7 +22,7 @@ constexpr std::string_view kHeader =
     "micro_step_index,phase,attribution,range\r\n";
 
 std::string csv_field(std::string_view text) {
-  const std::string valid = valid_utf8(text);
+  std::string valid = valid_utf8(text);
   if (valid.find_first_of(",\"\r\n") == std::string::npos) return valid;
   std::string field = "\"";
   for (const char c : valid) {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
-#include <optional>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -151,7 +151,7 @@ class Writer {
   }
 
   void write_strings() {
-    insert_string_.emplace(insert_into("StringIds", "id, value"));
+    insert_string_ = std::make_unique<SqliteStatement>(insert_into("StringIds", "id, value"));
     for (const std::string& text : trace_.strings) {
       const std::string& valid = strings_.emplace_back(valid_utf8(text));
       const auto id = static_cast<std::int64_t>(strings_.size() - 1);
@@ -430,7 +430,7 @@ class Writer {
   std::vector<std::string> strings_;  // As valid UTF-8, of each StringId.
   std::unordered_map<std::string, std::int64_t> ids_;
   std::int64_t num_added_ = 0;
-  std::optional<SqliteStatement> insert_string_;
+  std::unique_ptr<SqliteStatement> insert_string_;
   std::vector<std::int64_t> global_tids_;  // Of each thread.
   std::unordered_map<StringId, KernelNames> kernel_names_;
 };

@@ -152,9 +152,9 @@ class Importer {
 
   // The columns that all tables of the device have; reads them from 0 on.
   static std::vector<std::string> with_gpu_columns(std::vector<std::string> columns) {
-    static const std::vector<std::string> kGpu = {
+    static const std::vector<std::string> gpu_columns = {
         "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphNodeId"};
-    columns.insert(columns.begin(), kGpu.begin(), kGpu.end());
+    columns.insert(columns.begin(), gpu_columns.begin(), gpu_columns.end());
     return columns;
   }
   static constexpr int kFirstOwnColumn = 7;
