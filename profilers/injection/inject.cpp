@@ -66,6 +66,7 @@ void finish_at_exit() {
 }  // namespace
 }  // namespace steplens
 
+// NOLINTBEGIN(readability-identifier-naming): names that the driver and NVTX look for.
 /// Called by the CUDA driver when it initialises.
 SL_EXPORT int InitializeInjection() {
   using namespace steplens;
@@ -83,6 +84,8 @@ SL_EXPORT int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export_table
   TraceSession* session_or_null = session();
   return session_or_null == nullptr ? 0 : attach_nvtx(get_export_table, session_or_null->ranges());
 }
+
+// NOLINTEND(readability-identifier-naming)
 
 /// For a program that knows that it is traced: ends the window and writes the file now. Returns
 /// null, or why there is no file; the text stays valid.

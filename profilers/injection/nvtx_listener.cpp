@@ -1,6 +1,8 @@
 #include "profilers/injection/nvtx_listener.h"
 
 #include <atomic>
+#include <bit>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -24,7 +26,7 @@ std::deque<std::string> string_handles;
 std::string narrow(const wchar_t* text) {
   std::string result;
   for (; text != nullptr && *text != 0; ++text) {
-    const auto code = static_cast<std::uint32_t>(*text);
+    const auto code = std::bit_cast<std::uint32_t>(*text);
     const auto add = [&](std::uint32_t byte) { result += static_cast<char>(byte); };
     if (code < 0x80) {
       add(code);

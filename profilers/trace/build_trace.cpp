@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <unordered_map>
@@ -214,7 +215,7 @@ class TraceBuilder {
                               .first_step_number = window_.first_step_number +
                                                    static_cast<std::int64_t>(trace_.steps.size())});
     }
-    lookup_.emplace(trace_.range_instances, is_own_);
+    lookup_ = std::make_unique<RangeLookup>(trace_.range_instances, is_own_);
   }
 
   // Position among the sorted rows of the one that holds the moment; -1 if none does.
@@ -339,7 +340,7 @@ class TraceBuilder {
   std::vector<std::uint32_t> step_rows_, micro_step_rows_;     // Of range_instances, by start.
   std::unordered_map<std::uint32_t, std::uint32_t> api_rows_;  // By correlation id.
   std::uint32_t first_correlation_id_ = 0;                     // Of the window; 0: none.
-  std::optional<RangeLookup> lookup_;
+  std::unique_ptr<RangeLookup> lookup_;
 };
 
 }  // namespace
