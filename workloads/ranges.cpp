@@ -13,11 +13,6 @@ std::atomic<std::int64_t> num_opened{0};
 thread_local std::vector<std::string> open_names;
 thread_local std::uint64_t version = 0;
 
-bool is_structure(const std::string& name) {
-  return name == kStepRangeName || name == kMicroStepRangeName ||
-         phase_of_range_name(name) != Phase::kNone;
-}
-
 }  // namespace
 
 void enable_ranges(bool is_enabled) { is_on = is_enabled; }
@@ -27,7 +22,7 @@ std::int64_t num_ranges_opened() { return num_opened.load(); }
 std::string open_modules() {
   std::string modules;
   for (const std::string& name : open_names) {
-    if (is_structure(name)) {
+    if (is_structure_range_name(name)) {
       modules.clear();
     } else {
       modules += modules.empty() ? name : "/" + name;

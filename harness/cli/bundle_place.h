@@ -1,7 +1,10 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
+
+#include "harness/temporary_folder.h"
 
 namespace steplens {
 
@@ -10,15 +13,11 @@ class BundlePlace {
  public:
   /// `wanted`: empty for a temporary folder. ConfigError if none can be made.
   explicit BundlePlace(const std::string& wanted);
-  ~BundlePlace();
-  BundlePlace(const BundlePlace&) = delete;
-  BundlePlace& operator=(const BundlePlace&) = delete;
-
   const std::filesystem::path& path() const { return path_; }
 
  private:
   std::filesystem::path path_;
-  bool is_temporary_ = false;
+  std::optional<TemporaryFolder> temporary_;
 };
 
 }  // namespace steplens

@@ -10,4 +10,9 @@ Phase phase_of_range_name(std::string_view name) {
   return Phase::kNone;
 }
 
+bool is_structure_range_name(std::string_view name) {
+  return name == kStepRangeName || name == kMicroStepRangeName || name == "micro_step" ||
+         phase_of_range_name(name) != Phase::kNone;
+}
+
 }  // namespace steplens

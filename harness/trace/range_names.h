@@ -21,4 +21,8 @@ inline constexpr std::string_view kProfilerDomainName = "steplens.profiler";
 /// besides. kNone for every other name: modules.
 Phase phase_of_range_name(std::string_view name);
 
+/// Step, micro-step (also spelled micro_step) or a phase: what structures a step. All else below
+/// them are modules.
+bool is_structure_range_name(std::string_view name);
+
 }  // namespace steplens

@@ -211,7 +211,7 @@ class BreakdownBuilder {
     std::optional<Interval> first;
     for (const RangeInstance& instance : trace_.range_instances) {
       if (instance.start_ns < from_ns || instance.range >= trace_.ranges.size()) continue;
-      if (trace_.text(trace_.ranges[instance.range].name) != kFenceRange) continue;
+      if (trace_.text(trace_.ranges[instance.range].name) != kFenceRangeName) continue;
       if (!first || instance.start_ns < first->start_ns) {
         first = Interval{.start_ns = instance.start_ns, .end_ns = instance.end_ns};
       }

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "harness/trace/range_names.h"
 #include "harness/trace/trace.h"
 #include "reports/breakdown/idle.h"
 #include "reports/breakdown/intervals.h"
@@ -37,9 +38,6 @@ enum class DeviceWork : std::uint8_t {
   kCopy,           // Copies and sets by the copy engines.
 };
 inline constexpr std::size_t kNumDeviceWorks = 3;
-
-/// Name of the range that closes a window.
-inline constexpr std::string_view kFenceRange = "fence";
 
 inline constexpr std::size_t kNumPhases = 7;
 

@@ -114,7 +114,7 @@ std::vector<bool> IdleClassifier::find_host_threads() const {
   };
   for (const RangeInstance& instance : trace_.range_instances) {
     if (instance.range < trace_.ranges.size() &&
-        trace_.text(trace_.ranges[instance.range].name) == kStepRange) {
+        trace_.text(trace_.ranges[instance.range].name) == kStepRangeName) {
       mark(instance.thread);
     }
   }
@@ -157,7 +157,7 @@ void IdleClassifier::collect_ranges(const std::vector<bool>& is_host_thread) {
   std::vector<bool> is_profiler(trace_.ranges.size(), false);
   for (std::size_t row = 0; row < trace_.ranges.size(); ++row) {
     const Range& range = trace_.ranges[row];
-    is_profiler[row] = trace_.text(range.domain) == kProfilerDomain;
+    is_profiler[row] = trace_.text(range.domain) == kProfilerDomainName;
     is_data[row] = !is_profiler[row] && trace_.text(range.name) == kDataRange;
     if (range.parent < row) is_data[row] = is_data[row] || is_data[range.parent];
   }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/trace/range_names.h"
 #include "harness/trace/trace.h"
 #include "reports/breakdown/intervals.h"
 
@@ -26,9 +27,6 @@ using IdleTimes = std::array<std::int64_t, kNumIdleClasses>;
 
 std::string_view name_of(IdleClass idle);   // "profiler", "data_wait", ...: part of JSON keys.
 std::string_view label_of(IdleClass idle);  // "profiler", "data wait", ...
-
-/// Range instances of this NVTX domain are a profiler's own work.
-inline constexpr std::string_view kProfilerDomain = "steplens.profiler";
 
 /// Is it a runtime or driver call that takes device memory from the driver or gives it back?
 bool is_allocator_call(std::string_view name);

@@ -1,20 +1,13 @@
 #include "reports/breakdown/modules.h"
 
-#include <algorithm>
-#include <array>
 #include <cctype>
 
 #include <fmt/format.h>
 
+#include "harness/trace/range_names.h"
+
 namespace steplens {
 namespace {
-
-bool is_structure(std::string_view name) {
-  constexpr std::array<std::string_view, 8> kNames = {kStepRange, "micro-step", "micro_step",
-                                                      kDataRange, "forward",    "backward",
-                                                      "clip",     "optimizer"};
-  return std::ranges::find(kNames, name) != kNames.end();
-}
 
 std::string_view without_number(std::string_view part) {
   std::string_view name = part;
@@ -37,7 +30,7 @@ std::vector<std::string> module_paths(const Trace& trace) {
     const bool is_ours = range.domain == 0 && name.find("::") == std::string::npos;
     if (!is_ours) {
       paths[row] = above;
-    } else if (!is_structure(name)) {
+    } else if (!is_structure_range_name(name)) {
       paths[row] = above.empty() ? name : fmt::format("{}/{}", above, name);
     }
   }

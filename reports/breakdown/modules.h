@@ -4,12 +4,12 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/trace/range_names.h"
 #include "harness/trace/trace.h"
 
 namespace steplens {
 
-/// Ranges that structure a step; what is open below them are modules.
-inline constexpr std::string_view kStepRange = "step";
+/// The phase in which a step waits for its batch.
 inline constexpr std::string_view kDataRange = "data";
 
 /// Of each row of Trace::ranges, the path of the modules below the phase: "block 3/attention" of

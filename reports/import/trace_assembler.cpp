@@ -49,7 +49,7 @@ std::int64_t step_number_of(std::string_view name) {
   for (const std::string_view word : {"profilerstep", "iteration", "step", "iter"}) {
     if (!text.starts_with(word)) continue;
     std::string_view rest = std::string_view(text).substr(word.size());
-    if (rest.empty()) return word == kStepRange ? kStepWithoutNumber : kNoStep;
+    if (rest.empty()) return word == kStepRangeName ? kStepWithoutNumber : kNoStep;
     if (std::string_view(" #_:").find(rest.front()) == std::string_view::npos) return kNoStep;
     while (!rest.empty() && std::string_view(" #_:").find(rest.front()) != std::string_view::npos) {
       rest.remove_prefix(1);

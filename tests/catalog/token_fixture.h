@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "harness/error.h"
+#include "harness/temporary_folder.h"
 #include "workloads/catalog/token_file.h"
 
 namespace steplens::testing {
@@ -19,13 +20,6 @@ namespace steplens::testing {
 /// A test with an empty folder of its own, removed at its end.
 class FolderTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "steplens-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::filesystem::path write(std::string_view name, std::string_view bytes) const {
     const std::filesystem::path path = folder_ / name;
     std::filesystem::create_directories(path.parent_path());
@@ -59,7 +53,8 @@ class FolderTest : public ::testing::Test {
     return info;
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder temporary_;
+  std::filesystem::path folder_ = temporary_.path();
 };
 
 /// The message of the ConfigError that `call` throws; a failed test and empty if it throws none.

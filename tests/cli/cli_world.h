@@ -22,6 +22,7 @@
 
 #include "harness/bundle.h"
 #include "harness/files.h"
+#include "harness/temporary_folder.h"
 
 namespace steplens::testing_support {
 
@@ -75,20 +76,9 @@ class CliProcess {
 class CliWorld {
  public:
   CliWorld() {
-    // In memory, because every block is synced to the disk several times.
-    const std::filesystem::path root = std::filesystem::is_directory("/dev/shm")
-                                           ? std::filesystem::path("/dev/shm")
-                                           : std::filesystem::temp_directory_path();
-    std::string name = (root / "steplens-cli-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    folder_ = name;
     std::ofstream(data()) << "tokens";
     write_json_atomically(folder_ / "data.json",
                           {{"name", "test-corpus"}, {"sha256", "abc"}, {"max_token", 256}});
-  }
-  ~CliWorld() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
   }
   CliWorld(const CliWorld&) = delete;
   CliWorld& operator=(const CliWorld&) = delete;
@@ -171,7 +161,10 @@ class CliWorld {
     if (fd < 0 || ::dup2(fd, target) < 0) ::_exit(125);
   }
 
-  std::filesystem::path folder_;
+  // In memory where possible: every block is synced to the disk several times.
+  TemporaryFolder temporary_{"steplens-cli",
+                             std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : ""};
+  std::filesystem::path folder_ = temporary_.path();
   int num_runs_ = 0;
 };
 

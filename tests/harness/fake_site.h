@@ -14,6 +14,7 @@
 #include "harness/files.h"
 #include "harness/scheduler.h"
 #include "harness/statistics.h"
+#include "harness/temporary_folder.h"
 
 namespace steplens::testing_support {
 
@@ -56,19 +57,8 @@ struct FakeBlock {
 class FakeWorld {
  public:
   FakeWorld() {
-    // In memory where possible: every block is synced to the disk several times.
-    const std::filesystem::path root = std::filesystem::is_directory("/dev/shm")
-                                           ? std::filesystem::path("/dev/shm")
-                                           : std::filesystem::temp_directory_path();
-    std::string name = (root / "steplens-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    folder_ = name;
     write_file_atomically(data_path(), "tokens");
     write_json_atomically(folder_ / "data.json", {{"name", "test"}, {"sha256", "abc"}});
-  }
-  ~FakeWorld() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
   }
   FakeWorld(const FakeWorld&) = delete;
   FakeWorld& operator=(const FakeWorld&) = delete;
@@ -185,7 +175,10 @@ class FakeWorld {
     }
   }
 
-  std::filesystem::path folder_;
+  // In memory where possible: every block is synced to the disk several times.
+  TemporaryFolder temporary_{"steplens-test",
+                             std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : ""};
+  std::filesystem::path folder_ = temporary_.path();
 };
 
 }  // namespace steplens::testing_support

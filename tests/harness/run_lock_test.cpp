@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "harness/error.h"
+#include "harness/temporary_folder.h"
 
 namespace steplens {
 namespace {
@@ -22,13 +23,8 @@ using testing::ThrowsMessage;
 
 class RunLockTest : public testing::Test {
  protected:
-  RunLockTest() {
-    std::string name = (fs::temp_directory_path() / "steplens-lock-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    folder_ = name;
-  }
-  ~RunLockTest() override { fs::remove_all(folder_); }
-  fs::path folder_;
+  TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
 };
 
 TEST_F(RunLockTest, HoldsUntilItDies) {

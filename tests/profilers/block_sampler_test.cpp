@@ -222,7 +222,7 @@ TEST(GpuBlockSampler, EndsItsThreadWhenABlockIsAbandoned) {
 }
 
 TEST(CpuBlockSampler, ReadsTheHostOfTheBlock) {
-  const TemporaryFolder proc;
+  const FolderOfFiles proc;
   proc.write("cpuinfo", "cpu MHz : 2000.0\ncpu MHz : 3000.0\n");
   proc.write("loadavg", "1.25 0 0 1/1 1\n");
   proc.write("stat", "cpu  100 0 0 100 0 0 0 10\n");
@@ -245,7 +245,7 @@ TEST(CpuBlockSampler, ReadsTheHostOfTheBlock) {
 }
 
 TEST(CpuBlockSampler, AveragesOverItsSamples) {
-  const TemporaryFolder proc;
+  const FolderOfFiles proc;
   proc.write("cpuinfo", "cpu MHz : 1000.0\n");
   const auto sampler = make_cpu_sampler(Host(proc.path()), 1ms);
   sampler->start();
@@ -257,7 +257,7 @@ TEST(CpuBlockSampler, AveragesOverItsSamples) {
 }
 
 TEST(CpuBlockSampler, SaysThatTheKernelShowsNoFrequency) {
-  const TemporaryFolder proc;
+  const FolderOfFiles proc;
   const auto sampler = make_cpu_sampler(Host(proc.path()), kNever);
   sampler->start();
   const nlohmann::json json = sampler->stop();

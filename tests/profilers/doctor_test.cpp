@@ -94,7 +94,7 @@ class DoctorTest : public testing::Test {
     return {};
   }
 
-  TemporaryFolder folder_;
+  FolderOfFiles folder_;
   FakeMachine machine_;
   std::map<std::string, std::string> variables_;
   std::map<std::string, std::string> why_not_loadable_;
@@ -112,7 +112,7 @@ TEST_F(DoctorTest, FindsNothingWrongWithAGoodMachine) {
 
 TEST_F(DoctorTest, GivesAdviceForEverythingThatIsMissing) {
   FakeMachine bare;
-  const TemporaryFolder empty;
+  const FolderOfFiles empty;
   DoctorOptions options;
   options.machine = &bare;
   options.host = Host(empty.path(), empty.path());

@@ -22,7 +22,7 @@ TEST(WithDescendants, IsTheProcessAloneWhereNothingIsKnown) {
 }
 
 TEST(Host, ReadsItsFiles) {
-  const TemporaryFolder folder;
+  const FolderOfFiles folder;
   folder.write("proc/cpuinfo", "model name : Some CPU\ncpu MHz : 1200.0\n");
   folder.write("proc/loadavg", "0.25 0.1 0.1 1/1 1\n");
   folder.write("proc/stat", "cpu  1 2 3 4 5 6 7 8 0 0\n");
@@ -44,7 +44,7 @@ TEST(Host, ReadsItsFiles) {
 }
 
 TEST(Host, HasNothingInAnEmptyFolder) {
-  const TemporaryFolder folder;
+  const FolderOfFiles folder;
   const Host host(folder.path() / "proc", folder.path() / "sys");
   EXPECT_EQ(host.cpu_model(), std::nullopt);
   EXPECT_EQ(host.load_average(), std::nullopt);
@@ -57,7 +57,7 @@ TEST(Host, HasNothingInAnEmptyFolder) {
 }
 
 TEST(Host, NamesEachGovernorOnce) {
-  const TemporaryFolder folder;
+  const FolderOfFiles folder;
   folder.write("devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n");
   folder.write("devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance\n");
   folder.write("devices/system/cpu/cpu10/cpufreq/scaling_governor", "powersave\n");
@@ -66,7 +66,7 @@ TEST(Host, NamesEachGovernorOnce) {
 }
 
 TEST(Host, ListsProcessesAndNothingElse) {
-  const TemporaryFolder folder;
+  const FolderOfFiles folder;
   folder.write("1/stat", "1 (init) S 0 1\n");
   folder.write("77/stat", "77 (a b) S 1 77\n");
   folder.write("78/status", "a process that has just ended\n");
@@ -83,7 +83,7 @@ TEST(Host, SeesThisProcessAndItsParent) {
 }
 
 TEST(Host, ResetsThePeakByWritingFive) {
-  const TemporaryFolder folder;
+  const FolderOfFiles folder;
   folder.write("self/clear_refs", "");
   EXPECT_TRUE(Host(folder.path()).reset_peak_rss());
   std::ostringstream text;
@@ -92,7 +92,7 @@ TEST(Host, ResetsThePeakByWritingFive) {
 }
 
 TEST(Host, EnvironmentHasNullsForWhatIsNotShown) {
-  const TemporaryFolder folder;
+  const FolderOfFiles folder;
   folder.write("cpuinfo", "model name : Some CPU\n");
   const nlohmann::json environment = Host(folder.path(), folder.path()).environment();
   EXPECT_EQ(environment.at("cpu_model"), "Some CPU");

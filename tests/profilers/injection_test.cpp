@@ -50,7 +50,7 @@ class InjectionTest : public testing::Test {
     return node.parent == kNoRow ? name : path_of(trace, node.parent) + "/" + name;
   }
 
-  TemporaryFolder folder_;
+  FolderOfFiles folder_;
   TraceRequest request_;
   std::map<std::string, std::string> changed_;  // Of the environment.
   ProcessResult result_;

@@ -39,7 +39,7 @@ TEST(SystemMachine, ListsGpusOrSaysWhyNot) {
 }
 
 TEST(SystemMachine, TellsItsOwnChildrenFromStrangers) {
-  const TemporaryFolder proc;
+  const FolderOfFiles proc;
   const auto add_process = [&proc](std::int64_t pid, std::int64_t parent) {
     proc.write(std::to_string(pid) + "/stat",
                std::to_string(pid) + " (x) S " + std::to_string(parent) + " 0 0\n");
@@ -72,7 +72,7 @@ TEST(SystemMachine, TellsItsOwnChildrenFromStrangers) {
 }
 
 TEST(SystemMachine, ReadsTheHost) {
-  const TemporaryFolder proc;
+  const FolderOfFiles proc;
   proc.write("cpuinfo", "model name : Some CPU\n");
   proc.write("loadavg", "3.5 0 0 1/1 1\n");
   const Nvml nvml("no driver");

@@ -53,7 +53,7 @@ class TraceSessionTest : public testing::Test {
   }
   Trace trace() const { return read_trace(request_.path); }
 
-  TemporaryFolder folder_;
+  FolderOfFiles folder_;
   TraceRequest request_;
   CuptiReplay replay_;
   const CuptiApi cupti_ = CuptiReplay::api();

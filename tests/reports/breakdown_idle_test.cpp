@@ -105,7 +105,7 @@ TEST_F(IdleTest, DataOfAHostThatIsAheadIsNoDataWait) {
 
 TEST_F(IdleTest, TakesTheClassesInOrder) {
   builder_.launched(1950, 1960);
-  builder_.open("overhead", 1000, 1100, "cupti", kProfilerDomain);
+  builder_.open("overhead", 1000, 1100, "cupti", kProfilerDomainName);
   builder_.api("cudaMalloc", 1050, 1300, "loader");
   builder_.open("data", 1200, 1500);
   builder_.api("cudaEventSynchronize", 1400, 1700);
@@ -118,7 +118,7 @@ TEST_F(IdleTest, TakesTheClassesInOrder) {
 
 TEST_F(IdleTest, TheProfilerComesBeforeADependency) {
   builder_.launched(500, 520);
-  builder_.open("overhead", 1000, 1100, "cupti", kProfilerDomain);
+  builder_.open("overhead", 1000, 1100, "cupti", kProfilerDomainName);
   EXPECT_EQ(idle(), (Parts{{"profiler", 100}, {"dependency", 900}}));
 }
 

@@ -318,7 +318,7 @@ TEST(ComputeBreakdown, AddsUpForAnyTrace) {
       if (draw(4) == 0) builder.api("cudaMalloc", start - 20, start - 5);
       if (draw(4) == 0) builder.api("cudaStreamSynchronize", start - 40, start - 15);
       if (draw(4) == 0) builder.open("data", start - 10, start);
-      if (draw(9) == 0) builder.open("flush", start - 3, start, "main", kProfilerDomain);
+      if (draw(9) == 0) builder.open("flush", start - 3, start, "main", kProfilerDomainName);
     }
     const Trace& trace = builder.trace();
     const Breakdown breakdown = compute_breakdown(trace);

@@ -14,26 +14,10 @@
 #include "harness/bundle.h"
 #include "harness/files.h"
 #include "harness/statistics.h"
+#include "harness/temporary_folder.h"
 #include "reports/results.h"
 
 namespace steplens {
-
-/// A folder that is gone at the end of the test.
-class TemporaryFolder {
- public:
-  [[nodiscard]] TemporaryFolder() {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "steplens-reports-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Small bundles by hand: every block has 2 warm-up and 4 measured steps of 1000 tokens, all of the
 /// length that the test gives, and everything that the guards look at equal between arms.

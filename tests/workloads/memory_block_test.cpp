@@ -12,6 +12,7 @@
 #include "harness/block.h"
 #include "harness/files.h"
 #include "harness/process.h"
+#include "harness/temporary_folder.h"
 #include "harness/trace/trace_reader.h"
 #include "reports/memory/memory_account.h"
 
@@ -25,13 +26,6 @@ constexpr int kNumSteps = 3;
 
 class MemoryBlock : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "steplens-memory-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   static RunConfig config() {
     RunConfig config;
     config.model = "tiny";
@@ -87,7 +81,8 @@ class MemoryBlock : public ::testing::Test {
 
   std::int64_t at_peak(MemoryOwner owner) const { return bytes_of(use_.peak.by_owner, owner); }
 
-  fs::path folder_;
+  TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
   BlockRecord record_;
   Trace trace_;
   MemoryUse use_;

@@ -13,6 +13,7 @@
 #include "harness/block.h"
 #include "harness/files.h"
 #include "harness/process.h"
+#include "harness/temporary_folder.h"
 #include "harness/trace/trace_reader.h"
 #include "reports/breakdown/breakdown.h"
 #include "reports/breakdown/modules.h"
@@ -29,13 +30,6 @@ constexpr int kNumSteps = 3;
 
 class TracedBlock : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "steplens-traced-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   static RunConfig config() {
     RunConfig config;
     config.model = "tiny";
@@ -89,7 +83,8 @@ class TracedBlock : public ::testing::Test {
     return result;
   }
 
-  fs::path folder_;
+  TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
   BlockRecord record_;
   Trace trace_;
 };
