@@ -39,10 +39,11 @@ status=0
 
 cat <<TXT
 
-The report:  $out/report.md  (with report_effects.svg beside it)
+The report:  $out/report.md  (with its pictures beside it)
 Try next:
   $steplens report $out        print it again
   $steplens verify $out        recompute every number from the raw blocks
+  $steplens trace              one trace, and where a step's time goes
   $steplens list toggles       what else can be switched
   $steplens matrix --help      pick toggles, a model, the number of rounds
 TXT

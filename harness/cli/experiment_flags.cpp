@@ -51,6 +51,16 @@ void add_work_flags(CLI::App& app, ExperimentFlags& flags) {
       ->check(CLI::PositiveNumber);
 }
 
+void add_machine_flags(CLI::App& app, MachineFlags& flags) {
+  app.add_option("--gpu", flags.gpu, "UUID or PCI id of the GPU (default: the first free one)");
+  app.add_flag("--allow-foreign-load", flags.allows_foreign_load,
+               "measure beside other processes on the GPU");
+  app.add_option("--block-timeout", flags.block_timeout_s,
+                 "seconds after which a block is stopped (default 600)")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--quiet", flags.is_quiet, "no progress");
+}
+
 void add_comparison_flags(CLI::App& app, ExperimentFlags& flags) {
   app.add_option("--experiment", flags.experiment_file,
                  "JSON file with the same words as these flags");

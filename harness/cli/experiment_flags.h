@@ -34,6 +34,16 @@ struct ExperimentFlags {
   bool has_no_memory = false;
 };
 
+/// Where and how blocks run, whatever they measure.
+struct MachineFlags {
+  std::string gpu;  // UUID or PCI id; empty: the first free one.
+  double block_timeout_s = 600;
+  bool allows_foreign_load = false;
+  bool is_quiet = false;
+};
+/// --gpu, --allow-foreign-load, --block-timeout, --quiet.
+void add_machine_flags(CLI::App& app, MachineFlags& flags);
+
 /// Flags that decide the work of every arm: model, device, settings, data, steps.
 void add_work_flags(CLI::App& app, ExperimentFlags& flags);
 /// Flags that decide what is compared, and how often.

@@ -38,18 +38,14 @@ constexpr const char* kFooter =
     "2 your mistake; 3 the device failed, is in use by others, or the baseline failed;\n"
     "4 incomplete: --resume goes on.";
 
-struct MatrixFlags {
+struct MatrixFlags : MachineFlags {
   ExperimentFlags experiment;
   std::string out;
   std::string resume;
-  std::string gpu;
   std::string like;
-  double block_timeout_s = 600;
   bool is_resume = false;
   bool is_dry_run = false;
-  bool allows_foreign_load = false;
   bool keeps_logs = false;
-  bool is_quiet = false;
   bool is_json = false;
 };
 
@@ -222,18 +218,12 @@ void add_matrix_verb(CLI::App& app, CliContext& context, int& exit_code) {
   CLI::Option* resume =
       verb->add_option("--resume", flags->resume, "continue the bundle in that folder, or in --out")
           ->expected(0, 1);
-  verb->add_option("--gpu", flags->gpu, "UUID or PCI id of the GPU (default: the first free one)");
-  verb->add_flag("--allow-foreign-load", flags->allows_foreign_load,
-                 "measure beside other processes on the GPU");
-  verb->add_option("--block-timeout", flags->block_timeout_s,
-                   "seconds after which a block is stopped (default 600)")
-      ->check(CLI::PositiveNumber);
+  add_machine_flags(*verb, *flags);
   verb->add_flag("--keep-logs", flags->keeps_logs,
                  "keep each block's output in the bundle (it may name this machine)");
   verb->add_flag("--dry-run", flags->is_dry_run, "print the plan and write nothing");
   verb->add_option("--like", flags->like,
                    "with --dry-run: expect blocks as long as those of this bundle");
-  verb->add_flag("--quiet", flags->is_quiet, "no progress");
   verb->add_flag("--json", flags->is_json, "print results (or the plan) as JSON");
   verb->callback([flags, out, resume, &context, &exit_code] {
     flags->is_resume = resume->count() > 0;

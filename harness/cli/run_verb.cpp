@@ -31,15 +31,11 @@ constexpr const char* kFooter =
     "Runs a pilot, a soak block and the blocks asked for, each in a fresh process, and prints one\n"
     "number a block. To compare two settings use `steplens matrix`: two runs differ by drift too.";
 
-struct RunFlags {
+struct RunFlags : MachineFlags {
   ExperimentFlags experiment;
   std::string out;
-  std::string gpu;
   int num_blocks = 1;
-  double block_timeout_s = 600;
-  bool allows_foreign_load = false;
   bool keeps_logs = false;
-  bool is_quiet = false;
   bool is_json = false;
 };
 
@@ -144,14 +140,8 @@ void add_run_verb(CLI::App& app, CliContext& context, int& exit_code) {
   verb->add_option("--blocks", flags->num_blocks, "blocks to measure (default 1)")
       ->check(CLI::PositiveNumber);
   verb->add_option("--out", flags->out, "keep the bundle in that folder (default: thrown away)");
-  verb->add_option("--gpu", flags->gpu, "UUID or PCI id of the GPU (default: the first free one)");
-  verb->add_flag("--allow-foreign-load", flags->allows_foreign_load,
-                 "measure beside other processes on the GPU");
-  verb->add_option("--block-timeout", flags->block_timeout_s,
-                   "seconds after which a block is stopped (default 600)")
-      ->check(CLI::PositiveNumber);
+  add_machine_flags(*verb, *flags);
   verb->add_flag("--keep-logs", flags->keeps_logs, "keep each block's output in the bundle");
-  verb->add_flag("--quiet", flags->is_quiet, "no progress");
   verb->add_flag("--json", flags->is_json, "print JSON");
   verb->callback([flags, &context, &exit_code] { exit_code = run_blocks(*flags, context); });
 }

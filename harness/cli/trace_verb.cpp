@@ -36,15 +36,11 @@ constexpr const char* kFooter =
     "Prints where a step's time goes; `steplens export` makes files for Perfetto and SQLite of a\n"
     "trace. Exit code 5: the trace lost data.";
 
-struct TraceFlags {
+struct TraceFlags : MachineFlags {
   ExperimentFlags experiment;
   std::string out = "trace.slt";
-  std::string gpu;
   std::optional<std::int64_t> first_step;
   std::vector<std::string> program;
-  double block_timeout_s = 600;
-  bool allows_foreign_load = false;
-  bool is_quiet = false;
   bool is_json = false;
 };
 
@@ -172,13 +168,7 @@ void add_trace_verb(CLI::App& app, CliContext& context, int& exit_code) {
   verb->add_option("--first-step", flags->first_step,
                    "of another program: its first step to record (default: the whole run)")
       ->check(CLI::NonNegativeNumber);
-  verb->add_option("--gpu", flags->gpu, "UUID or PCI id of the GPU (default: the first free one)");
-  verb->add_flag("--allow-foreign-load", flags->allows_foreign_load,
-                 "measure beside other processes on the GPU");
-  verb->add_option("--block-timeout", flags->block_timeout_s,
-                   "seconds after which a block is stopped (default 600)")
-      ->check(CLI::PositiveNumber);
-  verb->add_flag("--quiet", flags->is_quiet, "no progress");
+  add_machine_flags(*verb, *flags);
   verb->add_flag("--json", flags->is_json, "print JSON");
   verb->add_option("program", flags->program, "behind --: a program and its arguments");
   verb->callback([flags, &context, &exit_code] {

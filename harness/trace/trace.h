@@ -54,7 +54,7 @@ std::string_view name_of(Phase phase);  // "", "data", "forward", "backward", "c
 enum class Attribution : std::uint8_t {
   kNone,
   kRange,      // The range that was open on the launching thread.
-  kSequence,   // Backward: the range of the forward operator with the same sequence number.
+  kSequence,   // Nobody sets it: ranges name the backward pass. Keeps the next number on disk.
   kGraphNode,  // The range that was open when the graph's node was captured.
 };
 std::string_view name_of(Attribution attribution);  // "none", "range", "sequence", "graph_node"
@@ -74,7 +74,7 @@ struct GpuOp {
   std::int64_t end_ns = 0;
   std::int64_t bytes = 0;               // Copies and sets.
   std::uint64_t graph_node_id = 0;      // 0: not launched by a graph.
-  StringId name = 0;                    // Kernels: mangled as CUPTI gives it; see `display_name`.
+  StringId name = 0;                    // Kernels: mangled, as CUPTI gives it.
   std::uint32_t correlation_id = 0;     // Joins the Api row that launched it; 0: none.
   std::uint32_t stream_id = 0;          // CUPTI's; of an operator: row of Trace::threads.
   std::uint32_t launch_shape = kNoRow;  // Row of Trace::launch_shapes.

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/workloads/tiny_config.h"
 #include "tests/workloads/words_file.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,17 +28,8 @@ constexpr int kNumSteps = 3;
 class MemoryBlock : public ::testing::Test {
  protected:
   static RunConfig config() {
-    RunConfig config;
-    config.model = "tiny";
-    config.shape = {.num_layers = 2,
-                    .d_model = 16,
-                    .num_heads = 4,
-                    .num_kv_heads = 2,
-                    .head_dim = 4,
-                    .ffn_width = 24,
-                    .vocab_size = 37};
+    RunConfig config = tiny_config();
     config.sequence_length = 32;
-    config.global_batch_size = 4;
     return config;
   }
 

@@ -4,6 +4,7 @@
 #include <random>
 #include <vector>
 
+#include "tests/workloads/tiny_config.h"
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
@@ -13,25 +14,6 @@
 #include "workloads/train_step.h"
 
 namespace steplens {
-
-/// A model small enough for reference code in plain loops: L 2, C 16, H 4, K 2, D 4, F 24, V 37.
-inline RunConfig tiny_config() {
-  RunConfig config;
-  config.model = "tiny";
-  config.shape = {.num_layers = 2,
-                  .d_model = 16,
-                  .num_heads = 4,
-                  .num_kv_heads = 2,
-                  .head_dim = 4,
-                  .ffn_width = 24,
-                  .vocab_size = 37};
-  config.sequence_length = 8;
-  config.global_batch_size = 4;
-  config.learning_rate = 1e-2;
-  config.num_lr_warmup_steps = 4;
-  config.num_lr_total_steps = 40;
-  return config;
-}
 
 inline at::Tensor long_tensor(const std::vector<std::int64_t>& values, std::int64_t num_rows,
                               std::int64_t length) {

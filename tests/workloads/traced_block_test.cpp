@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "tests/workloads/tiny_config.h"
 #include "tests/workloads/words_file.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,25 +26,12 @@ namespace fs = std::filesystem;
 using ::testing::Contains;
 using ::testing::IsEmpty;
 
-constexpr int kNumLayers = 2;
+constexpr int kNumLayers = 2;  // Of the tiny model.
 constexpr int kNumSteps = 3;
 
 class TracedBlock : public ::testing::Test {
  protected:
-  static RunConfig config() {
-    RunConfig config;
-    config.model = "tiny";
-    config.shape = {.num_layers = kNumLayers,
-                    .d_model = 16,
-                    .num_heads = 4,
-                    .num_kv_heads = 2,
-                    .head_dim = 4,
-                    .ffn_width = 24,
-                    .vocab_size = 37};
-    config.sequence_length = 8;
-    config.global_batch_size = 4;
-    return config;
-  }
+  static RunConfig config() { return tiny_config(); }
 
   // Runs one traced block in the real worker and reads both of its files.
   void run(const RunConfig& config) {
