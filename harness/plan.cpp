@@ -158,7 +158,25 @@ class PlanBuilder {
                                              plan_.arms);
     plan_.num_warmup_steps = counts.num_warmup_steps;
     plan_.num_measured_steps = counts.num_measured_steps;
+    if (counts.num_warmup_steps > 0) refuse_capture_behind_warmup();
     return std::move(plan_);
+  }
+
+  // Else the capture, which takes longer than a step, would be measured.
+  void refuse_capture_behind_warmup() const {
+    const StepCounts counts{.num_warmup_steps = plan_.num_warmup_steps,
+                            .num_measured_steps = plan_.num_measured_steps};
+    for (const Arm& arm : plan_.arms) {
+      if (!arm.config.graph || !arm.not_applicable_reason.empty()) continue;
+      if (counts_of(counts, plan_.baseline, arm.config).num_warmup_steps > kNumStepsBeforeCapture) {
+        continue;
+      }
+      throw ConfigError(fmt::format(
+          "warmup={}: too few for graph=on of arm {}, which captures its step {}; takes at least "
+          "{} there, or leave it out: pilots find it",
+          request_.num_warmup_steps, arm.name, kNumStepsBeforeCapture + 1,
+          kNumStepsBeforeCapture + 1));
+    }
   }
 
   void check_numbers() const {

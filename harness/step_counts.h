@@ -15,6 +15,10 @@ struct StepCounts {
   bool operator==(const StepCounts&) const = default;
 };
 
+/// Eager steps of `graph=on` before its capture: cuBLAS and cuDNN handles of the autograd thread,
+/// optimizer state and lazily loaded modules must all exist by then.
+inline constexpr std::int64_t kNumStepsBeforeCapture = 5;
+
 /// Measured steps of the baseline whose pilot took `step_wall_ns` a step: 30, or what fits 10 s,
 /// but at least 5. `step_wall_ns` > 0.
 std::int64_t num_measured_steps_for(double step_wall_ns);

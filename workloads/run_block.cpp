@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "harness/error.h"
+#include "harness/step_counts.h"
 #include "harness/statistics.h"
 #include "harness/trace/range_names.h"
 #include "harness/trace/trace_writer.h"
@@ -72,10 +73,11 @@ class PhaseTimer {
 // Everything that one block needs while it runs, in the order in which it comes to life.
 class BlockRun {
  public:
-  BlockRun(const BlockConfig& block, Sampler& sampler)
+  BlockRun(const BlockConfig& block, Sampler& sampler, const std::function<void()>& after_steps)
       : block_(block),
         config_(block.config),
         sampler_(sampler),
+        after_steps_(after_steps),
         file_(block.data_path),
         num_measured_steps_(block.kind == BlockKind::kPilot
                                 ? std::max(block.num_measured_steps, kNumProbeSteps)
@@ -239,6 +241,7 @@ class BlockRun {
       record.measured_wall_ns = take_times(all, clock->finish());
     }
     if (is_sampled) record.samples = sampler_.stop();
+    if (after_steps_) after_steps_();
     split(all, static_cast<std::size_t>(block_.num_warmup_steps), record);
 
     WarmupDetector detector;
@@ -413,6 +416,7 @@ class BlockRun {
   const BlockConfig& block_;
   const RunConfig& config_;
   Sampler& sampler_;
+  const std::function<void()>& after_steps_;
   TokenFile file_;
   std::int64_t num_measured_steps_;
   Batcher warmup_, measured_;
@@ -426,7 +430,8 @@ class BlockRun {
 
 }  // namespace
 
-BlockRecord run_block(const BlockConfig& block, Sampler& sampler) {
+BlockRecord run_block(const BlockConfig& block, Sampler& sampler,
+                      const std::function<void()>& after_steps) {
   const RunConfig& config = block.config;
   validate(config);
   BlockRecord record{.kind = block.kind,
@@ -457,7 +462,7 @@ BlockRecord run_block(const BlockConfig& block, Sampler& sampler) {
     }
     const std::string refusal = why_attention_cannot_run(config);
     if (!refusal.empty()) return end_as(BlockStatus::kUnsupported, refusal);
-    BlockRun run(block, sampler);
+    BlockRun run(block, sampler, after_steps);
     run.run(record);
   } catch (const c10::OutOfMemoryError& error) {
     const std::string text = error.what_without_backtrace();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "harness/block.h"
 #include "harness/machine.h"
 
@@ -10,7 +12,10 @@ namespace steplens {
 /// Never throws for what a training run can do: out of memory, non-finite loss, an attention
 /// backend that refuses, an error of the library are statuses of the record. Throws ConfigError for
 /// a config or token file that cannot be used, DeviceError for a device that is not there.
-/// `sampler` collects curves while the measured steps run.
-BlockRecord run_block(const BlockConfig& block, Sampler& sampler);
+/// `sampler` collects curves while the measured steps run. `after_steps` is called once the device
+/// has finished the measured steps of a block that is no pilot, outside all clocks and before
+/// anything else runs on the device.
+BlockRecord run_block(const BlockConfig& block, Sampler& sampler,
+                      const std::function<void()>& after_steps = {});
 
 }  // namespace steplens

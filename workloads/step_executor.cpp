@@ -9,6 +9,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 
 #include "harness/error.h"
+#include "harness/step_counts.h"
 #include "workloads/evidence.h"
 #include "workloads/ranges.h"
 

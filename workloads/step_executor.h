@@ -19,10 +19,6 @@ class StepExecutor {
   virtual std::int64_t hidden_bytes() const = 0;
 };
 
-/// Eager steps before the capture: cuBLAS and cuDNN handles of the autograd thread, optimizer state
-/// and lazily loaded modules must all exist by then.
-inline constexpr std::int64_t kNumStepsBeforeCapture = 5;
-
 /// `graph=on` captures the whole step (forward, backward, clip, optimizer, schedule) at its sixth
 /// run and replays it from then on; call on one side stream throughout. `train_step` must outlive
 /// it.

@@ -70,10 +70,16 @@ class TracedBlock {
         // A pilot ends when it has found the warm-up: nobody knows how many steps it will take.
         .first_step = is_pilot ? 0 : block.num_warmup_steps,
         .num_steps = is_pilot ? 1 : block.num_measured_steps,
+        .is_ended_by_call = !is_pilot,
         .info = {{"arm", block.arm}, {"config", to_json(block.config)}, {"rank", block.rank}}};
     for (const auto& [name, value] : environment_for(request, library_)) {
       ::setenv(name.c_str(), value.c_str(), 1);
     }
+  }
+
+  // Ends the window of a block of a fixed number of steps, and writes the trace.
+  void end_window() const {
+    if (is_recorded()) finish_recording();  // A failure is told once more by `finish`.
   }
 
   // Ends the trace and adds to the record what it shows.
@@ -200,7 +206,7 @@ int run() {
   const TracedBlock traced(block);
   const std::string gpu = block.config.device == Device::kCuda ? block.device_id : "";
   const auto sampler = make_block_sampler(gpu);
-  BlockRecord record = run_block(block, *sampler);
+  BlockRecord record = run_block(block, *sampler, [&] { traced.end_window(); });
   if (record.status == BlockStatus::kOk && is_throttled_by_hardware(record.samples)) {
     record.status = BlockStatus::kInvalid;
     record.reason = "the hardware slowed the GPU down during the measured steps";

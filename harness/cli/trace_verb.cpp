@@ -123,6 +123,11 @@ int run_in_foreground(std::vector<std::string> words) {
 }
 
 int trace_program(const TraceFlags& flags, CliContext& context) {
+  if (flags.program.front().find('=') != std::string::npos && !fs::exists(flags.program.front())) {
+    throw ConfigError(fmt::format(
+        "\"{0}\" is no program; to change the workload give --set before each key=value: --set {0}",
+        flags.program.front()));
+  }
   const auto library = find_inject_library();
   if (!library) {
     throw ConfigError(

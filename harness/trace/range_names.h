@@ -16,6 +16,8 @@ inline constexpr std::string_view kFenceRangeName = "fence";  // The wait that e
 inline constexpr std::string_view kOperatorDomainName = "steplens.operators";
 /// Domain of the profiler's own work.
 inline constexpr std::string_view kProfilerDomainName = "steplens.profiler";
+/// Domain of what the driver does besides the calls: compiling, loading, a full command buffer.
+inline constexpr std::string_view kDriverDomainName = "steplens.driver";
 
 /// "data", "forward", "backward", "clip" and "optimizer" are phases; "other" is what a step does
 /// besides. kNone for every other name: modules.

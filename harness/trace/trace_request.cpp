@@ -17,6 +17,7 @@ constexpr const char* kOut = "STEPLENS_TRACE_OUT";
 constexpr const char* kKind = "STEPLENS_TRACE_KIND";
 constexpr const char* kFirstStep = "STEPLENS_TRACE_FIRST_STEP";
 constexpr const char* kNumSteps = "STEPLENS_TRACE_STEPS";
+constexpr const char* kEnd = "STEPLENS_TRACE_END";  // "call" or nothing.
 constexpr const char* kInfo = "STEPLENS_TRACE_INFO";
 
 constexpr std::array kKinds = {TraceKind::kTrace, TraceKind::kGraphTrace, TraceKind::kNull};
@@ -65,6 +66,7 @@ std::map<std::string, std::string> environment_for(const TraceRequest& request,
       {"CUDA_INJECTION64_PATH", library.string()},
       {"NVTX_INJECTION64_PATH", library.string()},
   };
+  if (request.is_ended_by_call) variables[kEnd] = "call";
   if (request.first_step) variables[kFirstStep] = fmt::format("{}", *request.first_step);
   return variables;
 }
@@ -77,6 +79,12 @@ std::optional<TraceRequest> trace_request_from_environment() {
   if (!variable(kKind).empty()) request.kind = trace_kind_from_name(variable(kKind));
   if (!variable(kFirstStep).empty()) request.first_step = number_in(kFirstStep, 0);
   if (!variable(kNumSteps).empty()) request.num_steps = number_in(kNumSteps, 1);
+  if (!variable(kEnd).empty()) {
+    if (variable(kEnd) != "call") {
+      throw ConfigError(fmt::format("{}: \"{}\" is not \"call\"", kEnd, variable(kEnd)));
+    }
+    request.is_ended_by_call = true;
+  }
   if (!variable(kInfo).empty()) {
     request.info = nlohmann::json::parse(variable(kInfo), nullptr, /*allow_exceptions=*/false);
     if (!request.info.is_object()) {

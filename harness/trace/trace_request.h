@@ -28,6 +28,9 @@ struct TraceRequest {
   /// to the process's end.
   std::optional<std::int64_t> first_step;
   std::int64_t num_steps = 10;
+  /// The program itself ends the window, by `steplens_inject_finish`, when its device is idle. Else
+  /// the end of the last step does, whose own time then holds the wait and the writing of the file.
+  bool is_ended_by_call = false;
   nlohmann::json info = nlohmann::json::object();  // Goes into Trace::info as it is.
 };
 

@@ -60,7 +60,23 @@ const char* overhead_name_of(CUpti_ActivityOverheadKind kind) {
     case CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH: return "buffer flush";
     case CUPTI_ACTIVITY_OVERHEAD_CUPTI_INSTRUMENTATION: return "instrumentation";
     case CUPTI_ACTIVITY_OVERHEAD_CUPTI_RESOURCE: return "resource";
+    case CUPTI_ACTIVITY_OVERHEAD_ACTIVITY_BUFFER_REQUEST: return "buffer request";
+    case CUPTI_ACTIVITY_OVERHEAD_UVM_ACTIVITY_INIT: return "unified memory set-up";
+    case CUPTI_ACTIVITY_OVERHEAD_RUNTIME_TRIGGERED_MODULE_LOADING: return "module loading";
+    case CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING: return "lazy function loading";
+    case CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL: return "command buffer full";
     default: return "other";
+  }
+}
+
+// What the driver does in any run, traced or not: a full command buffer is a host that is ahead.
+bool is_of_driver(CUpti_ActivityOverheadKind kind) {
+  switch (kind) {
+    case CUPTI_ACTIVITY_OVERHEAD_DRIVER_COMPILER:
+    case CUPTI_ACTIVITY_OVERHEAD_RUNTIME_TRIGGERED_MODULE_LOADING:
+    case CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING:
+    case CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL: return true;
+    default: return false;
   }
 }
 
@@ -276,7 +292,8 @@ void ActivityDecoder::add_overhead(const CUpti_ActivityOverhead3& record) {
   if (!is_wanted(record.start, record.end)) return;
   records_.overheads.push_back({.start_ns = ns(record.start),
                                 .end_ns = ns(record.end),
-                                .name = names_.id_of(overhead_name_of(record.overheadKind))});
+                                .name = names_.id_of(overhead_name_of(record.overheadKind)),
+                                .is_of_driver = is_of_driver(record.overheadKind)});
 }
 
 void ActivityDecoder::add_device(const CUpti_ActivityDevice5& record) {

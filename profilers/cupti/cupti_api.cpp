@@ -47,6 +47,9 @@ Loaded load() {
   resolve(api.set_attribute, "cuptiActivitySetAttribute");
   resolve(api.enable, "cuptiActivityEnable");
   resolve(api.disable, "cuptiActivityDisable");
+  resolve(api.enable_runtime_call, "cuptiActivityEnableRuntimeApi");
+  resolve(api.enable_driver_call, "cuptiActivityEnableDriverApi");
+  resolve(api.set_thread_id_type, "cuptiSetThreadIdType");
   resolve(api.flush_all, "cuptiActivityFlushAll");
   resolve(api.next_record, "cuptiActivityGetNextRecord");
   resolve(api.num_dropped, "cuptiActivityGetNumDroppedRecords");

@@ -16,6 +16,9 @@ struct CuptiApi {
   decltype(&::cuptiActivitySetAttribute) set_attribute = nullptr;
   decltype(&::cuptiActivityEnable) enable = nullptr;
   decltype(&::cuptiActivityDisable) disable = nullptr;
+  decltype(&::cuptiActivityEnableRuntimeApi) enable_runtime_call = nullptr;
+  decltype(&::cuptiActivityEnableDriverApi) enable_driver_call = nullptr;
+  decltype(&::cuptiSetThreadIdType) set_thread_id_type = nullptr;
   decltype(&::cuptiActivityFlushAll) flush_all = nullptr;
   decltype(&::cuptiActivityGetNextRecord) next_record = nullptr;
   decltype(&::cuptiActivityGetNumDroppedRecords) num_dropped = nullptr;

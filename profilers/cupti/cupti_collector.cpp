@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "harness/error.h"
+#include "profilers/cupti/api_calls.h"
 
 namespace steplens {
 namespace {
@@ -110,11 +111,20 @@ void CuptiCollector::enable_kinds() {
   enable(CUPTI_ACTIVITY_KIND_MEMCPY, "copies");
   enable(CUPTI_ACTIVITY_KIND_MEMCPY2, "peer copies");
   enable(CUPTI_ACTIVITY_KIND_MEMSET, "memsets");
-  enable(CUPTI_ACTIVITY_KIND_RUNTIME, "runtime calls");
-  enable(CUPTI_ACTIVITY_KIND_DRIVER, "driver calls");
   enable(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "synchronisation");
   enable(CUPTI_ACTIVITY_KIND_OVERHEAD, "the profiler's own cost");
   enable(CUPTI_ACTIVITY_KIND_DEVICE, "devices");
+  enable_calls(true);
+}
+
+void CuptiCollector::enable_calls(bool is_on) {
+  for (const ApiCall& call : recorded_calls(cupti_)) {
+    const auto enable = call.is_driver ? cupti_.enable_driver_call : cupti_.enable_runtime_call;
+    const CUptiResult result = enable(call.cbid, is_on ? 1 : 0);
+    if (result == CUPTI_SUCCESS || !is_on) continue;
+    throw DeviceError(fmt::format("cannot trace {}: cuptiActivityEnable{}Api: {}", call.name,
+                                  call.is_driver ? "Driver" : "Runtime", describe(cupti_, result)));
+  }
 }
 
 void CuptiCollector::start() {
@@ -131,6 +141,8 @@ void CuptiCollector::start() {
     throw DeviceError(
         fmt::format("cannot trace: cuptiActivityRegisterCallbacks: {}", describe(cupti_, result)));
   }
+  // The default is the address of a pthread, and NVTX ranges know their thread by gettid.
+  cupti_.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
   thread_ = std::thread([this] { decode_buffers(); });
   is_started_ = true;
   enable_kinds();
@@ -233,11 +245,11 @@ void CuptiCollector::stop() {
   for (const CUpti_ActivityKind kind :
        {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_GRAPH_TRACE,
         CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET,
-        CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER,
         CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, CUPTI_ACTIVITY_KIND_OVERHEAD,
         CUPTI_ACTIVITY_KIND_DEVICE}) {
     cupti_.disable(kind);
   }
+  if (!options_.is_null) enable_calls(false);
   for (const CUpti_CallbackIdResource cbid : kGraphNodeCallbacks) {
     cupti_.enable_callback(0, subscriber_, CUPTI_CB_DOMAIN_RESOURCE, cbid);
   }

@@ -70,6 +70,7 @@ class CuptiCollector {
   };
   void subscribe();
   void enable_kinds();
+  void enable_calls(bool is_on);
   void decode_buffers();
   void count_dropped(CUcontext context, std::uint32_t stream);
 

@@ -78,7 +78,8 @@ void TraceSession::end_step(std::int64_t /*step_number*/) {
     const std::lock_guard lock(mutex_);
     if (!window_ || is_closed_) return;
     ++num_steps_done_;
-    if (!request_.first_step || num_steps_done_ < request_.num_steps) return;
+    if (!request_.first_step || request_.is_ended_by_call) return;
+    if (num_steps_done_ < request_.num_steps) return;
   }
   finish();
 }

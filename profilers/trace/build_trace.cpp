@@ -37,7 +37,8 @@ class TraceBuilder {
     operator_domain_ = find_string(kOperatorDomainName);
     add_devices();
     add_instances();
-    add_profiler_ranges();
+    add_overheads(kProfilerDomainName, /*is_of_driver=*/false);
+    add_overheads(kDriverDomainName, /*is_of_driver=*/true);
     sort_instances();
     find_steps();
     add_apis();
@@ -137,14 +138,19 @@ class TraceBuilder {
     return static_cast<std::uint32_t>(trace_.range_instances.size() - 1);
   }
 
-  // What the profiler itself cost, as ranges of a domain of its own on a thread of its own.
-  void add_profiler_ranges() {
-    if (raw_.overheads.empty()) return;
-    const StringId domain = add_string(kProfilerDomainName);
-    const std::uint32_t thread = thread_row(0);
-    trace_.threads[thread].name = domain;
+  // What the profiler or the driver did besides, as ranges of a domain of its own on a thread of
+  // its own: tids 0 and 1, which no thread here has, for CUPTI does not say whose time it was.
+  void add_overheads(std::string_view domain_name, bool is_of_driver) {
+    const auto is_its = [&](const RawRecords::Overhead& overhead) {
+      return overhead.is_of_driver == is_of_driver;
+    };
+    if (std::ranges::none_of(raw_.overheads, is_its)) return;
+    const StringId domain = add_string(domain_name);
+    const auto thread = static_cast<std::uint32_t>(trace_.threads.size());
+    trace_.threads.push_back({.tid = is_of_driver ? 1u : 0u, .name = domain});
     std::map<StringId, std::uint32_t> ranges;
     for (const RawRecords::Overhead& overhead : raw_.overheads) {
+      if (!is_its(overhead)) continue;
       if (!is_in_window(overhead.start_ns, overhead.end_ns)) continue;
       const auto [it, is_new] =
           ranges.emplace(overhead.name, static_cast<std::uint32_t>(trace_.ranges.size()));

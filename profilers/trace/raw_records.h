@@ -23,10 +23,11 @@ struct RawRecords {
   };
   std::vector<RawApi> apis;
   std::vector<Sync> syncs;
-  struct Overhead {  // Of the profiler itself.
+  struct Overhead {  // What kept the host: the profiler itself, or the driver.
     std::int64_t start_ns = 0;
     std::int64_t end_ns = 0;
     StringId name = 0;
+    bool is_of_driver = false;
   };
   std::vector<Overhead> overheads;
   std::map<std::uint32_t, std::pair<StringId, StringId>> devices;  // Ordinal to name, UUID.

@@ -314,6 +314,21 @@ TEST(MakePlan, RoundsGivenStepsSoThatAllArmsShareTheRows) {
   EXPECT_EQ(plan.num_measured_steps, 12);
 }
 
+TEST(MakePlan, RefusesAWarmupThatEndsBeforeTheCapture) {
+  MatrixRequest request = request_of("graph,optimizer");
+  request.baseline.device = Device::kCuda;
+  request.num_warmup_steps = 5;
+  EXPECT_THAT([&] { make_plan(request, vocabulary()); },
+              ThrowsMessage<ConfigError>(testing::AllOf(testing::StartsWith("warmup=5:"),
+                                                        testing::HasSubstr("arm graph=on"),
+                                                        testing::HasSubstr("at least 6"))));
+  request.num_warmup_steps = 6;
+  EXPECT_NO_THROW(make_plan(request, vocabulary()));
+  request.toggles = parse_toggle_choices("optimizer");
+  request.num_warmup_steps = 1;  // Nothing is captured: what was asked for.
+  EXPECT_NO_THROW(make_plan(request, vocabulary()));
+}
+
 // ---- Resume. ----
 
 Manifest manifest_of(const Plan& plan) {

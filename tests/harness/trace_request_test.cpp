@@ -23,8 +23,8 @@ class TraceRequestTest : public testing::Test {
   static void clear() {
     for (const char* name :
          {"STEPLENS_TRACE_OUT", "STEPLENS_TRACE_KIND", "STEPLENS_TRACE_FIRST_STEP",
-          "STEPLENS_TRACE_STEPS", "STEPLENS_TRACE_INFO", "CUDA_INJECTION64_PATH",
-          "NVTX_INJECTION64_PATH"}) {
+          "STEPLENS_TRACE_STEPS", "STEPLENS_TRACE_END", "STEPLENS_TRACE_INFO",
+          "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"}) {
       ::unsetenv(name);
     }
   }
@@ -51,7 +51,8 @@ TEST_F(TraceRequestTest, ComesBackFromTheEnvironmentAsItWas) {
   TraceRequest request{.path = "/data/run 1/trace.slt",
                        .kind = TraceKind::kGraphTrace,
                        .first_step = 30,
-                       .num_steps = 7};
+                       .num_steps = 7,
+                       .is_ended_by_call = true};
   request.info = {{"arm", "b\"\n\u00e9"}, {"config", {{"seed", 1}}}};
   const std::map<std::string, std::string> variables =
       environment_for(request, "/opt/lib/libsteplens_inject.so");
@@ -64,6 +65,7 @@ TEST_F(TraceRequestTest, ComesBackFromTheEnvironmentAsItWas) {
   EXPECT_EQ(read->kind, request.kind);
   EXPECT_EQ(read->first_step, request.first_step);
   EXPECT_EQ(read->num_steps, request.num_steps);
+  EXPECT_TRUE(read->is_ended_by_call);
   EXPECT_EQ(read->info, request.info);
 }
 
@@ -94,6 +96,7 @@ TEST_F(TraceRequestTest, NamesTheVariableThatIsWrong) {
       {"STEPLENS_TRACE_STEPS", "0", "STEPLENS_TRACE_STEPS: \"0\" is no whole number of at least 1"},
       {"STEPLENS_TRACE_STEPS", "3 steps", "\"3 steps\" is no whole number"},
       {"STEPLENS_TRACE_STEPS", "99999999999999999999", "is no whole number"},
+      {"STEPLENS_TRACE_END", "step", "STEPLENS_TRACE_END: \"step\" is not \"call\""},
       {"STEPLENS_TRACE_INFO", "{", "STEPLENS_TRACE_INFO: not a JSON object"},
       {"STEPLENS_TRACE_INFO", "[1]", "STEPLENS_TRACE_INFO: not a JSON object"},
   };

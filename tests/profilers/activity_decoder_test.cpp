@@ -314,6 +314,32 @@ TEST_F(ActivityDecoderTest, TakesDownTheProfilersOwnCostAndFreesItsData) {
   EXPECT_EQ(text(records.overheads[0].name), "buffer flush");
 }
 
+// A host that is ahead fills the driver's queue, and lazy loading happens in any run.
+TEST_F(ActivityDecoderTest, TellsTheDriversWorkFromTheProfilers) {
+  const auto overhead = [](CUpti_ActivityOverheadKind kind) {
+    CUpti_ActivityOverhead3 record{};
+    record.kind = CUPTI_ACTIVITY_KIND_OVERHEAD;
+    record.overheadKind = kind;
+    record.start = 5;
+    record.end = 9;
+    return record;
+  };
+  const RawRecords& records =
+      decode(ActivityRecords()
+                 .add(overhead(CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL))
+                 .add(overhead(CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING))
+                 .add(overhead(CUPTI_ACTIVITY_OVERHEAD_CUPTI_INSTRUMENTATION))
+                 .add(overhead(CUPTI_ACTIVITY_OVERHEAD_ACTIVITY_BUFFER_REQUEST)));
+  ASSERT_EQ(records.overheads.size(), 4u);
+  EXPECT_EQ(text(records.overheads[0].name), "command buffer full");
+  EXPECT_TRUE(records.overheads[0].is_of_driver);
+  EXPECT_EQ(text(records.overheads[1].name), "lazy function loading");
+  EXPECT_TRUE(records.overheads[1].is_of_driver);
+  EXPECT_FALSE(records.overheads[2].is_of_driver);
+  EXPECT_EQ(text(records.overheads[3].name), "buffer request");
+  EXPECT_FALSE(records.overheads[3].is_of_driver);
+}
+
 TEST_F(ActivityDecoderTest, TakesDownDevicesWhateverTheWindow) {
   CUpti_ActivityDevice5 record{};
   record.kind = CUPTI_ACTIVITY_KIND_DEVICE;

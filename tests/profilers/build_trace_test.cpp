@@ -498,6 +498,26 @@ TEST(BuildTrace, ShowsTheProfilersOwnCostOnAThreadOfItsOwn) {
   EXPECT_THAT(shown, ElementsAre("2000 buffer flush", "4000 resource", "6000 buffer flush"));
 }
 
+TEST(BuildTrace, ShowsTheDriversWorkApartFromTheProfilers) {
+  OneStep recording;
+  recording.raw.overheads = {
+      {.start_ns = 12'000, .end_ns = 12'100, .name = recording.id_of("buffer flush")},
+      {.start_ns = 13'000,
+       .end_ns = 13'500,
+       .name = recording.id_of("command buffer full"),
+       .is_of_driver = true}};
+  const Trace trace = recording.build();
+  std::vector<std::string> shown;
+  for (const RangeInstance& instance : trace.range_instances) {
+    const std::string& domain = trace.text(trace.ranges[instance.range].domain);
+    if (domain.empty()) continue;
+    EXPECT_EQ(trace.text(trace.threads[instance.thread].name), domain);
+    shown.push_back(domain + " " + path_of(trace, instance.range));
+  }
+  EXPECT_THAT(shown, testing::UnorderedElementsAre("steplens.profiler buffer flush",
+                                                   "steplens.driver command buffer full"));
+}
+
 TEST(BuildTrace, SortsRowsAndRefersToTheirNewPlaces) {
   Recording recording;
   // In the order in which they were opened; the library's range ends after what is around it.

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/error.h"
+#include "profilers/cupti/api_calls.h"
 
 namespace steplens {
 namespace {
@@ -88,15 +89,62 @@ TEST_F(CuptiCollectorTest, SubscribesAndEnablesBeforeAndDisablesAfter) {
   EXPECT_EQ(replay_.enabled, (std::set<CUpti_ActivityKind>{
                                  CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
                                  CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET,
-                                 CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER,
                                  CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, CUPTI_ACTIVITY_KIND_OVERHEAD,
                                  CUPTI_ACTIVITY_KIND_DEVICE}));
   EXPECT_EQ(replay_.enabled_callbacks.size(), 2u);
+  EXPECT_EQ(replay_.enabled_calls,
+            (std::set<std::string>{"cudaLaunchKernel_v7000", "cudaGraphLaunch_v10000",
+                                   "cuLaunchKernel"}));
   collector->stop();
   EXPECT_TRUE(replay_.enabled.empty());
+  EXPECT_TRUE(replay_.enabled_calls.empty());
   EXPECT_TRUE(replay_.enabled_callbacks.empty());
   EXPECT_FALSE(replay_.flush_flags.empty());
   for (const std::uint32_t flags : replay_.flush_flags) EXPECT_EQ(flags, 0u);  // Never by force.
+}
+
+// Calls find the ranges of their thread by its id, and NVTX ranges know theirs by gettid.
+TEST_F(CuptiCollectorTest, AsksForTheThreadIdsOfTheSystem) {
+  const auto collector = start();
+  EXPECT_EQ(replay_.thread_id_type, CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+}
+
+TEST(IsRecordedCall, HoldsForAllThatTheBreakdownLooksFor) {
+  for (const char* name : {"cudaLaunchKernel_v7000",
+                           "cudaLaunchKernelExC_v11060",
+                           "cuLaunchKernelEx",
+                           "cudaLaunchCooperativeKernel_v9000",
+                           "cudaGraphLaunch_v10000",
+                           "cudaGraphInstantiateWithFlags_v11040",
+                           "cudaMemcpyAsync_v3020",
+                           "cuMemcpyDtoHAsync_v2",
+                           "cudaMemsetAsync_v3020",
+                           "cuMemsetD32Async",
+                           "cudaDeviceSynchronize_v3020",
+                           "cuCtxSynchronize",
+                           "cudaStreamSynchronize_v3020",
+                           "cudaEventSynchronize_v3020",
+                           "cudaStreamWaitEvent_v3020",
+                           "cudaEventRecordWithFlags_v11010",
+                           "cudaMalloc_v3020",
+                           "cudaFree_v3020",
+                           "cudaHostAlloc_v3020",
+                           "cuMemCreate",
+                           "cuMemMap",
+                           "cuMemUnmap",
+                           "cuMemSetAccess",
+                           "cuMemAddressReserve",
+                           "cuModuleLoadDataEx"}) {
+    EXPECT_TRUE(is_recorded_call(name)) << name;
+  }
+  for (const char* name :
+       {"cudaGetDevice_v3020", "cudaGetLastError_v3020", "cudaPeekAtLastError_v3020",
+        "cuDevicePrimaryCtxGetState", "cuKernelGetName", "cuKernelGetAttribute", "cuCtxGetCurrent",
+        "cudaFuncSetAttribute_v9000", "cudaDeviceGetAttribute_v5000",
+        "cudaStreamIsCapturing_v10000", "cudaMemGetInfo_v3020", "cuMemGetInfo_v2",
+        "cudaEventQuery_v3020", "Launch", "", "cu"}) {
+    EXPECT_FALSE(is_recorded_call(name)) << name;
+  }
 }
 
 TEST_F(CuptiCollectorTest, EnablesGraphLaunchesOnRequest) {

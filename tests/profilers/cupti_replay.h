@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -99,6 +100,8 @@ class CuptiReplay {
   std::string subscriber_name;
   std::set<CUpti_ActivityKind> enabled;
   std::set<CUpti_CallbackId> enabled_callbacks;  // Of the resource domain.
+  std::set<std::string> enabled_calls;           // Of the runtime and the driver, by name.
+  std::optional<CUpti_ActivityThreadIdType> thread_id_type;
   std::vector<std::uint32_t> flush_flags;
   std::atomic<std::int64_t> num_null_answers = 0;
   std::atomic<std::int64_t> num_dirty_buffers = 0;  // Handed out without being cleared.
@@ -210,6 +213,16 @@ class CuptiReplay {
     api.disable = [](CUpti_ActivityKind kind) {
       return current()->enabled.erase(kind) == 1 ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_KIND;
     };
+    api.enable_runtime_call = [](CUpti_CallbackId cbid, std::uint8_t is_on) {
+      return enable_call(CUPTI_CB_DOMAIN_RUNTIME_API, cbid, is_on != 0);
+    };
+    api.enable_driver_call = [](CUpti_CallbackId cbid, std::uint8_t is_on) {
+      return enable_call(CUPTI_CB_DOMAIN_DRIVER_API, cbid, is_on != 0);
+    };
+    api.set_thread_id_type = [](CUpti_ActivityThreadIdType type) {
+      current()->thread_id_type = type;
+      return CUPTI_SUCCESS;
+    };
     api.flush_all = [](std::uint32_t flags) {
       CuptiReplay& self = *current();
       self.flush_flags.push_back(flags);
@@ -241,8 +254,12 @@ class CuptiReplay {
         *name = "cudaLaunchKernel_v7000";
       } else if (!is_driver && cbid == 311) {
         *name = "cudaGraphLaunch_v10000";
+      } else if (!is_driver && cbid == 17) {
+        *name = "cudaGetDevice_v3020";
       } else if (is_driver && cbid == 307) {
         *name = "cuLaunchKernel";
+      } else if (is_driver && cbid == 500) {
+        *name = "cuDevicePrimaryCtxGetState";
       } else {
         return CUPTI_ERROR_INVALID_PARAMETER;
       }
@@ -270,6 +287,19 @@ class CuptiReplay {
   static CuptiReplay*& current() {
     static CuptiReplay* replay = nullptr;
     return replay;
+  }
+
+  static CUptiResult enable_call(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, bool is_on) {
+    const char* name = nullptr;
+    if (api().callback_name(domain, cbid, &name) != CUPTI_SUCCESS) {
+      return CUPTI_ERROR_INVALID_PARAMETER;
+    }
+    if (is_on) {
+      current()->enabled_calls.insert(name);
+    } else {
+      current()->enabled_calls.erase(name);
+    }
+    return CUPTI_SUCCESS;
   }
 
   static std::size_t bytes_at(const std::uint8_t* record) {

@@ -89,6 +89,22 @@ TEST_F(TraceSessionTest, WritesTheWindowAsSoonAsItsLastStepEnds) {
   EXPECT_FALSE(trace.info.contains("cuda_absent_reason"));
 }
 
+// Waiting and writing have no place in the last step of a program that measures its steps.
+TEST_F(TraceSessionTest, LeavesTheEndToAProgramThatSaysSo) {
+  request_.first_step = 1;
+  request_.num_steps = 2;
+  request_.is_ended_by_call = true;
+  start();
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_EQ(num_fences, 0);
+  EXPECT_FALSE(replay_.enabled.empty());
+  EXPECT_FALSE(std::filesystem::exists(request_.path));
+  EXPECT_EQ(session_->finish(), "");
+  EXPECT_EQ(num_fences, 1);
+  EXPECT_EQ(trace().steps.size(), 2u);
+  EXPECT_EQ(trace().gpu_ops.size(), 4u);
+}
+
 TEST_F(TraceSessionTest, GivesGraphKernelsTheRangeOfTheirCapture) {
   request_.first_step = 1;
   request_.num_steps = 2;
