@@ -1,11 +1,16 @@
 #include "workloads/autograd_ranges.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
 #include <nvtx3/nvToolsExt.h>
 #include <torch/csrc/autograd/engine.h>
@@ -16,15 +21,37 @@
 namespace steplens {
 namespace {
 
-// Modules of the forward operators, by thread and sequence number: numbers are per thread. The
-// profiler's callbacks are plain function pointers, so what they share is global.
+// The profiler's callbacks are plain function pointers, so what they share is global.
 std::mutex mutex;
-std::map<std::pair<std::uint64_t, std::int64_t>, std::string> modules_of_sequence;
+
+// What modules are open, and how their backward nodes are named. Kept for good: there are few.
+struct Modules {
+  std::string path;
+  std::string node_name;
+};
+std::map<std::string, Modules, std::less<>> known_modules;
+
+// Autograd numbers its nodes one by one, thread by thread, as the forward operators make them. So
+// it is enough to note at which number other modules begin: no operator need be observed.
+struct SequenceLog {
+  struct Span {
+    std::int64_t first_number = 0;
+    const Modules* modules = nullptr;
+  };
+  static constexpr std::size_t kMaxSpans = 65'536;  // Some hundreds a micro-step.
+  std::vector<Span> spans;
+
+  const Modules* modules_of(std::int64_t number) const {
+    const auto after = std::ranges::upper_bound(spans, number, {}, &Span::first_number);
+    return after == spans.begin() ? nullptr : std::prev(after)->modules;
+  }
+};
+std::map<std::uint64_t, SequenceLog> logs;  // By the profiler's number of the thread.
 
 // Of a thread that runs the backward pass: a range of the last node is open. It stays open until
 // the next node begins, because the engine adds up gradients between nodes.
 thread_local bool is_node_open = false;
-thread_local std::string node_modules;
+thread_local const Modules* node_modules = nullptr;
 thread_local std::uint64_t node_version = 0;
 thread_local int operator_depth = 0;
 
@@ -39,28 +66,40 @@ void close_node() {
   nvtxRangePop();
 }
 
-std::unique_ptr<at::ObserverContext> on_forward_operator(const at::RecordFunction& function) {
-  if (function.seqNr() < 0) return nullptr;
-  std::string modules = open_modules();
+void on_ranges() {
+  std::string path = open_modules();
+  const auto first_number = static_cast<std::int64_t>(at::sequence_number::peek());
   const std::lock_guard lock(mutex);
-  // An operator that makes no node shows the number of the next one that does: the last one counts.
-  modules_of_sequence[{function.threadId(), function.seqNr()}] = std::move(modules);
-  return nullptr;
+  auto it = known_modules.find(path);
+  if (it == known_modules.end()) {
+    const std::string name = path.empty() ? "backward" : "backward/" + path;
+    it = known_modules.emplace(path, Modules{.path = path, .node_name = name}).first;
+  }
+  std::vector<SequenceLog::Span>& spans = logs[at::RecordFunction::currentThreadId()].spans;
+  const Modules* modules = &it->second;
+  // No node lies between two changes at the same number.
+  if (!spans.empty() && spans.back().first_number == first_number) spans.pop_back();
+  if (!spans.empty() && spans.back().modules == modules) return;
+  if (spans.size() == SequenceLog::kMaxSpans) {
+    spans.erase(spans.begin(), spans.begin() + SequenceLog::kMaxSpans / 2);
+  }
+  spans.push_back({.first_number = first_number, .modules = modules});
 }
 
 std::unique_ptr<at::ObserverContext> on_node(const at::RecordFunction& function) {
-  {
+  // Nodes without a number (AccumulateGrad) come right behind the one that made their gradient.
+  if (function.seqNr() >= 0) {
     const std::lock_guard lock(mutex);
-    const auto it = modules_of_sequence.find({function.forwardThreadId(), function.seqNr()});
-    // Nodes without a number (AccumulateGrad) come right behind the one that made their gradient.
-    if (it != modules_of_sequence.end()) node_modules = it->second;
+    const auto log = logs.find(function.forwardThreadId());
+    const Modules* modules = log == logs.end() ? nullptr : log->second.modules_of(function.seqNr());
+    if (modules != nullptr) node_modules = modules;
   }
   if (is_node_open) {
     nvtxRangePop();
   } else {
     torch::autograd::Engine::get_default_engine().queue_callback(close_node);
   }
-  nvtxRangePushA(node_modules.empty() ? "backward" : ("backward/" + node_modules).c_str());
+  nvtxRangePushA(node_modules == nullptr ? "backward" : node_modules->node_name.c_str());
   is_node_open = true;
   ++node_version;
   return nullptr;
@@ -90,12 +129,13 @@ void on_operator_end(const at::RecordFunction& function, at::ObserverContext* /*
 }  // namespace
 
 OpenNode open_node() {
-  return {.is_open = is_node_open, .modules = node_modules, .version = node_version};
+  return {.is_open = is_node_open,
+          .modules = node_modules == nullptr ? std::string_view() : node_modules->path,
+          .version = node_version};
 }
 
 AutogradRanges::AutogradRanges(bool with_operators) {
-  sequence_handle_ = at::addGlobalCallback(
-      at::RecordFunctionCallback(&on_forward_operator).scopes({at::RecordScope::FUNCTION}));
+  observe_ranges(&on_ranges);
   node_handle_ = at::addGlobalCallback(
       at::RecordFunctionCallback(&on_node).scopes({at::RecordScope::BACKWARD_FUNCTION}));
   if (with_operators) {
@@ -106,7 +146,7 @@ AutogradRanges::AutogradRanges(bool with_operators) {
 }
 
 AutogradRanges::~AutogradRanges() {
-  at::removeCallback(sequence_handle_);
+  observe_ranges(nullptr);
   at::removeCallback(node_handle_);
   if (operator_handle_ != 0) at::removeCallback(operator_handle_);
 }

@@ -10,8 +10,14 @@ namespace {
 
 std::atomic<bool> is_on{true};
 std::atomic<std::int64_t> num_opened{0};
+std::atomic<RangesObserver> observer{nullptr};
 thread_local std::vector<std::string> open_names;
 thread_local std::uint64_t version = 0;
+
+void tell_observer() {
+  const RangesObserver function = observer.load(std::memory_order_relaxed);
+  if (function != nullptr) function();
+}
 
 }  // namespace
 
@@ -41,12 +47,15 @@ Phase open_phase() {
 
 std::uint64_t open_ranges_version() { return version; }
 
+void observe_ranges(RangesObserver function) { observer = function; }
+
 ScopedRange::ScopedRange(const char* name) : is_open_(ranges_are_enabled()) {
   if (!is_open_) return;
   nvtxRangePushA(name);
   open_names.emplace_back(name);
   ++version;
   num_opened.fetch_add(1, std::memory_order_relaxed);
+  tell_observer();
 }
 
 ScopedRange::~ScopedRange() {
@@ -54,6 +63,7 @@ ScopedRange::~ScopedRange() {
   open_names.pop_back();
   ++version;
   nvtxRangePop();
+  tell_observer();
 }
 
 }  // namespace steplens

@@ -26,6 +26,10 @@ Phase open_phase();
 /// Changes whenever `open_modules` or `open_phase` of this thread may.
 std::uint64_t open_ranges_version();
 
+/// Called on the thread that opened or closed a range, behind it; null: nothing is. One at a time.
+using RangesObserver = void (*)();
+void observe_ranges(RangesObserver observer);
+
 /// Names the enclosing scope on every profiler's timeline, on the calling thread: step, micro-step,
 /// the phases data, forward, backward, clip, optimizer, and the modules. NVTX only, so that Nsight
 /// Systems reads the same ranges. `name` must outlive the call only.

@@ -15,8 +15,8 @@
 #include <fmt/format.h>
 
 #include "harness/error.h"
-#include "harness/step_counts.h"
 #include "harness/statistics.h"
+#include "harness/step_counts.h"
 #include "harness/trace/range_names.h"
 #include "harness/trace/trace_writer.h"
 #include "workloads/attention.h"

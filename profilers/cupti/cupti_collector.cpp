@@ -107,10 +107,10 @@ void CuptiCollector::enable_kinds() {
   // CONCURRENT_KERNEL: plain KERNEL lets one kernel run at a time.
   enable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernels");
   if (options_.is_whole_graph) enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE, "graphs");
-  if (options_.is_null) return;
   enable(CUPTI_ACTIVITY_KIND_MEMCPY, "copies");
   enable(CUPTI_ACTIVITY_KIND_MEMCPY2, "peer copies");
   enable(CUPTI_ACTIVITY_KIND_MEMSET, "memsets");
+  if (options_.is_null) return;
   enable(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "synchronisation");
   enable(CUPTI_ACTIVITY_KIND_OVERHEAD, "the profiler's own cost");
   enable(CUPTI_ACTIVITY_KIND_DEVICE, "devices");

@@ -154,7 +154,10 @@ TEST_F(CuptiCollectorTest, EnablesGraphLaunchesOnRequest) {
 
 TEST_F(CuptiCollectorTest, ThrowsAwayAllRecordsAsTheNullCollector) {
   const auto collector = start({.is_null = true, .num_slabs = 2, .slab_bytes = 4096});
-  EXPECT_EQ(replay_.enabled, (std::set<CUpti_ActivityKind>{CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL}));
+  EXPECT_EQ(replay_.enabled, (std::set<CUpti_ActivityKind>{
+                                 CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
+                                 CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET}));
+  EXPECT_TRUE(replay_.enabled_calls.empty());
   for (int i = 0; i < 10; ++i) replay_.deliver(kernels(3));
   const RawRecords records = finish(*collector);
   EXPECT_TRUE(records.gpu_ops.empty());
