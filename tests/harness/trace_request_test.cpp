@@ -105,7 +105,8 @@ TEST_F(TraceRequestTest, NamesTheVariableThatIsWrong) {
 }
 
 TEST(TraceKind, GoesByItsName) {
-  for (const TraceKind kind : {TraceKind::kTrace, TraceKind::kGraphTrace, TraceKind::kNull}) {
+  for (const TraceKind kind :
+       {TraceKind::kTrace, TraceKind::kGraphTrace, TraceKind::kCounters, TraceKind::kNull}) {
     EXPECT_EQ(trace_kind_from_name(name_of(kind)), kind);
   }
   EXPECT_THROW(trace_kind_from_name(""), ConfigError);

@@ -145,8 +145,9 @@ class PmReplay {
       return result_of("initialize_counter_data");
     };
     api.start = [](CUpti_PmSampling_Start_Params*) {
-      live->is_sampling = true;
-      return result_of("start");
+      const CUptiResult result = result_of("start");
+      live->is_sampling = result == CUPTI_SUCCESS;
+      return result;
     };
     api.stop = [](CUpti_PmSampling_Stop_Params*) {
       EXPECT_TRUE(live->is_sampling);
