@@ -228,7 +228,7 @@ inline constexpr std::string_view kCounterInvalid = "counter_invalid_samples";  
 }  // namespace quality
 
 /// Rows that the trace lacks, or may lack: dropped, null requests, unknown kinds, truncation,
-/// overflows of the counters' buffer and samples that are missing between others.
+/// overflows of the counters' buffer.
 bool has_lost_data(const std::map<std::string, std::int64_t>& quality);
 
 struct Trace {

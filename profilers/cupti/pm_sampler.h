@@ -31,7 +31,7 @@ struct PmSamplerOptions {
   /// Seconds of raw samples of a large GPU, so that a decode thread that had to wait loses none.
   std::size_t hardware_buffer_bytes = std::size_t{256} << 20;
   std::uint32_t max_samples_per_decode = 2'000;
-  std::chrono::nanoseconds decode_period = std::chrono::milliseconds(20);
+  std::chrono::nanoseconds decode_period = std::chrono::milliseconds(50);
 };
 
 /// Samples the hardware counters of one GPU, whoever uses it, from `start` to `stop`. A thread of

@@ -1,9 +1,11 @@
 #include "profilers/cupti/pm_sampler.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 
 #include "tests/profilers/pm_replay.h"
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -171,6 +173,32 @@ TEST_F(PmSamplerTest, KeepsWhatItHasWhenDecodingFails) {
   EXPECT_THAT(samples.failure, HasSubstr("cuptiProfilerHostEvaluateToGpuValues"));
   EXPECT_THAT(samples.times_ns, IsEmpty());
   EXPECT_EQ(samples.counters[0].absent_reason, "");
+}
+
+TEST(PmMetrics, AreKnownToCuptiOfHoppersChip) {
+  for (const char* name : {"libnvperf_host.so", "libcupti.so.13"}) {
+    const std::filesystem::path path =
+        std::filesystem::path(STEPLENS_CUPTI_LIBRARY).parent_path() / name;
+    if (::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) GTEST_SKIP() << ::dlerror();
+  }
+  const auto initialize = reinterpret_cast<decltype(&::cuptiProfilerHostInitialize)>(
+      ::dlsym(RTLD_DEFAULT, "cuptiProfilerHostInitialize"));
+  const auto properties = reinterpret_cast<decltype(&::cuptiProfilerHostGetMetricProperties)>(
+      ::dlsym(RTLD_DEFAULT, "cuptiProfilerHostGetMetricProperties"));
+  ASSERT_TRUE(initialize != nullptr && properties != nullptr);
+  CUpti_Profiler_Host_Initialize_Params host{};
+  host.structSize = CUpti_Profiler_Host_Initialize_Params_STRUCT_SIZE;
+  host.profilerType = CUPTI_PROFILER_TYPE_PM_SAMPLING;
+  host.pChipName = "GH100";
+  ASSERT_EQ(initialize(&host), CUPTI_SUCCESS);
+  for (const PmMetric& metric : pm_metrics()) {
+    CUpti_Profiler_Host_GetMetricProperties_Params params{};
+    params.structSize = CUpti_Profiler_Host_GetMetricProperties_Params_STRUCT_SIZE;
+    params.pHostObject = host.pHostObject;
+    params.pMetricName = metric.metric;
+    ASSERT_EQ(properties(&params), CUPTI_SUCCESS) << metric.metric;
+    EXPECT_STREQ(params.pDimUnit, "percent") << metric.metric;
+  }
 }
 
 TEST(LoadPmSampling, SaysWhatIsMissing) {
