@@ -15,8 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 6> kKinds = {"throughput", "pilot",       "soak",
-                                                    "trace",      "graph-trace", "memory"};
+constexpr std::array<std::string_view, 7> kKinds = {"throughput",  "pilot",  "soak",    "trace",
+                                                    "graph-trace", "memory", "counters"};
 constexpr std::array<std::string_view, 7> kStatuses = {"ok",      "oom",         "nan",    "crash",
                                                        "timeout", "unsupported", "invalid"};
 
@@ -105,7 +105,8 @@ double rate_per_s(const std::vector<std::int64_t>& counts, const StepArrays& ste
 
 std::string_view name_of(BlockKind kind) { return kKinds.at(static_cast<std::size_t>(kind)); }
 bool is_traced(BlockKind kind) {
-  return kind == BlockKind::kTrace || kind == BlockKind::kGraphTrace;
+  return kind == BlockKind::kTrace || kind == BlockKind::kGraphTrace ||
+         kind == BlockKind::kCounters;
 }
 bool writes_trace(BlockKind kind) { return is_traced(kind) || kind == BlockKind::kMemory; }
 BlockKind block_kind_from_name(std::string_view name) {

@@ -23,10 +23,11 @@ enum class BlockKind {
   kPilot,  // Finds the warm-up and counts operators for the proof of effect; not used for rates.
   kSoak,   // Brings the machine to its working temperature; stored, not used.
   kTrace,  // Writes trace.slt beside block.json: every kernel of the measured steps.
-  kGraphTrace,  // The same with one row a graph launch.
+  kGraphTrace,  // The same with one row a graph launch. Only where it is asked for.
   kMemory,      // Writes trace.slt too: who owns device memory. Nothing else is recorded.
+  kCounters,    // A trace with the GPU's hardware counters over time beside the kernels.
 };
-std::string_view name_of(BlockKind kind);  // "throughput", "pilot", ..., "memory"
+std::string_view name_of(BlockKind kind);  // "throughput", "pilot", ..., "counters"
 BlockKind block_kind_from_name(std::string_view name);
 /// Beside the block.json of a traced block.
 inline constexpr std::string_view kTraceFileName = "trace.slt";

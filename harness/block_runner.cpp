@@ -97,12 +97,11 @@ BlockRecord dead_record(const BlockConfig& config, const ProcessResult& process,
 void add_trace_environment(const BlockConfig& config, ProcessSpec& spec) {
   const auto library = find_inject_library();
   if (!library) return;
-  const TraceRequest request{
-      .path = config.output_folder / kTraceFileName,
-      .kind = config.kind == BlockKind::kTrace ? TraceKind::kTrace : TraceKind::kGraphTrace,
-      .first_step = config.num_warmup_steps,
-      .num_steps = config.num_measured_steps,
-      .info = {{"arm", config.arm}, {"config", to_json(config.config)}}};
+  const TraceRequest request{.path = config.output_folder / kTraceFileName,
+                             .kind = trace_kind_from_name(name_of(config.kind)),
+                             .first_step = config.num_warmup_steps,
+                             .num_steps = config.num_measured_steps,
+                             .info = {{"arm", config.arm}, {"config", to_json(config.config)}}};
   for (const auto& [name, value] : environment_for(request, *library)) {
     spec.environment.emplace_back(name, value);
   }

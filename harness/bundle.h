@@ -73,8 +73,10 @@ struct Manifest {
   double equivalence_ratio = 1.01;
   std::int64_t num_warmup_steps = 0;  // 0 until the pilots have run.
   std::int64_t num_measured_steps = 0;
-  std::int64_t num_trace_steps = 0;   // Of the trace of each arm, after the rounds; 0: no traces.
-  std::int64_t num_memory_steps = 0;  // Of the memory block of each arm; 0: none.
+  std::int64_t num_trace_steps = 0;  // Of the trace of each arm, after the rounds; 0: no traces.
+  std::int64_t num_graph_trace_steps = 0;  // Of the trace of whole graphs of each arm; 0: none.
+  std::int64_t num_memory_steps = 0;       // Of the memory block of each arm; 0: none.
+  std::int64_t num_counter_steps = 0;      // Of the counters block of each arm; 0: none.
   std::vector<RoundRecord> rounds;
   std::vector<BlockEntry> blocks;
   std::string stop_reason;  // Empty while unfinished: "planned rounds done", "time limit: ...".

@@ -16,10 +16,26 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 18> kKeys = {
-    "title",  "model", "device",      "data",  "set",         "toggles",         "grid",
-    "arms",   "aa",    "rounds",      "seed",  "max_seconds", "until_halfwidth", "equivalence",
-    "warmup", "steps", "trace_steps", "memory"};
+constexpr std::array<std::string_view, 20> kKeys = {"title",
+                                                    "model",
+                                                    "device",
+                                                    "data",
+                                                    "set",
+                                                    "toggles",
+                                                    "grid",
+                                                    "arms",
+                                                    "aa",
+                                                    "rounds",
+                                                    "seed",
+                                                    "max_seconds",
+                                                    "until_halfwidth",
+                                                    "equivalence",
+                                                    "warmup",
+                                                    "steps",
+                                                    "trace_steps",
+                                                    "graph_trace_steps",
+                                                    "memory",
+                                                    "counters"};
 
 std::string text_of(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
@@ -93,7 +109,8 @@ void replace_if_said(std::optional<T>& value, const std::optional<T>& said) {
 
 bool Experiment::decides_plan() const {
   return title || model || device || !settings.empty() || toggles || grid || arms || aa || rounds ||
-         seed || until_halfwidth || equivalence || warmup || steps || trace_steps || memory;
+         seed || until_halfwidth || equivalence || warmup || steps || trace_steps ||
+         graph_trace_steps || memory || counters;
 }
 
 Experiment experiment_from_json(const json& object, std::string_view source) {
@@ -134,7 +151,9 @@ Experiment experiment_from_json(const json& object, std::string_view source) {
   read_integer("warmup", experiment.warmup);
   read_integer("steps", experiment.steps);
   read_integer("trace_steps", experiment.trace_steps);
+  read_integer("graph_trace_steps", experiment.graph_trace_steps);
   read("memory", experiment.memory);
+  read("counters", experiment.counters);
   if (object.contains("set")) {
     if (!object["set"].is_object()) refuse(source, "set", object["set"], "{\"key\": value}");
     for (const auto& [key, value] : object["set"].items()) {
@@ -186,7 +205,9 @@ Experiment overlaid(Experiment file, const Experiment& flags) {
   replace_if_said(file.warmup, flags.warmup);
   replace_if_said(file.steps, flags.steps);
   replace_if_said(file.trace_steps, flags.trace_steps);
+  replace_if_said(file.graph_trace_steps, flags.graph_trace_steps);
   replace_if_said(file.memory, flags.memory);
+  replace_if_said(file.counters, flags.counters);
   return file;
 }
 

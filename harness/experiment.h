@@ -32,7 +32,9 @@ struct Experiment {
   std::optional<std::int64_t> warmup;
   std::optional<std::int64_t> steps;
   std::optional<std::int64_t> trace_steps;
-  std::optional<bool> memory;  // A memory block of each arm.
+  std::optional<std::int64_t> graph_trace_steps;
+  std::optional<bool> memory;    // A memory block of each arm.
+  std::optional<bool> counters;  // A counters block of each arm.
 
   /// True if something is said that decides what is compared; the time limit and the place of the
   /// data do not.

@@ -125,7 +125,9 @@ class PlanBuilder {
              .num_warmup_steps = request.num_warmup_steps,
              .num_measured_steps = request.num_measured_steps,
              .num_trace_steps = request.num_trace_steps,
-             .num_memory_steps = request.num_memory_steps};
+             .num_graph_trace_steps = request.num_graph_trace_steps,
+             .num_memory_steps = request.num_memory_steps,
+             .num_counter_steps = request.num_counter_steps};
   }
 
   Plan build() {
@@ -414,7 +416,9 @@ Plan plan_of(const Manifest& manifest) {
           .num_warmup_steps = manifest.num_warmup_steps,
           .num_measured_steps = manifest.num_measured_steps,
           .num_trace_steps = manifest.num_trace_steps,
-          .num_memory_steps = manifest.num_memory_steps};
+          .num_graph_trace_steps = manifest.num_graph_trace_steps,
+          .num_memory_steps = manifest.num_memory_steps,
+          .num_counter_steps = manifest.num_counter_steps};
 }
 
 void refuse_other_plan(const Plan& plan, const Manifest& manifest) {
@@ -434,7 +438,10 @@ void refuse_other_plan(const Plan& plan, const Manifest& manifest) {
     refuse_if_different("steps", plan.num_measured_steps, manifest.num_measured_steps);
   }
   refuse_if_different("trace_steps", plan.num_trace_steps, manifest.num_trace_steps);
+  refuse_if_different("graph_trace_steps", plan.num_graph_trace_steps,
+                      manifest.num_graph_trace_steps);
   refuse_if_different("memory", plan.num_memory_steps > 0, manifest.num_memory_steps > 0);
+  refuse_if_different("counters", plan.num_counter_steps > 0, manifest.num_counter_steps > 0);
   const auto names = [](const std::vector<Arm>& arms) {
     std::vector<std::string> result;
     result.reserve(arms.size());

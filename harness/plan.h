@@ -36,6 +36,8 @@ inline constexpr int kDefaultNumRounds = 12;
 inline constexpr std::int64_t kDefaultTraceSteps = 10;
 /// Steps of the memory block of each arm; the allocations of steady steps are alike.
 inline constexpr std::int64_t kDefaultMemorySteps = 3;
+/// Steps of the counters block of each arm: as many as of its trace.
+inline constexpr std::int64_t kDefaultCounterSteps = 10;
 /// Upper limit for `--until-halfwidth`, which looks from round 12 on.
 inline constexpr int kDefaultMaxRoundsUntilHalfwidth = 60;
 
@@ -52,10 +54,12 @@ struct MatrixRequest {
   std::uint64_t seed = 1;         // Of the order of blocks and of permutations.
   std::optional<double> until_halfwidth_ratio;
   double equivalence_ratio = 1.01;
-  std::int64_t num_warmup_steps = 0;    // Of the baseline. 0: the pilots decide.
-  std::int64_t num_measured_steps = 0;  // The same.
-  std::int64_t num_trace_steps = 0;     // Of each arm's trace; 0: none.
-  std::int64_t num_memory_steps = 0;    // Of each arm's memory block; 0: none.
+  std::int64_t num_warmup_steps = 0;       // Of the baseline. 0: the pilots decide.
+  std::int64_t num_measured_steps = 0;     // The same.
+  std::int64_t num_trace_steps = 0;        // Of each arm's trace; 0: none.
+  std::int64_t num_graph_trace_steps = 0;  // Of each arm's trace of whole graphs; 0: none.
+  std::int64_t num_memory_steps = 0;       // Of each arm's memory block; 0: none.
+  std::int64_t num_counter_steps = 0;      // Of each arm's counters block; 0: none.
 };
 
 /// The arms and numbers of a matrix, before any block has run.
@@ -73,7 +77,9 @@ struct Plan {
   std::int64_t num_warmup_steps = 0;
   std::int64_t num_measured_steps = 0;
   std::int64_t num_trace_steps = 0;
+  std::int64_t num_graph_trace_steps = 0;
   std::int64_t num_memory_steps = 0;
+  std::int64_t num_counter_steps = 0;
 };
 
 /// Builds the arms. Levels that cannot run are listed with their reason; levels at which the

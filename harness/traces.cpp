@@ -24,18 +24,40 @@ struct ExplainingKind {
   std::string_view plural;
   std::int64_t Manifest::* num_steps;
   bool includes_external_arms;
+  bool needs_gpu;
 };
 constexpr ExplainingKind kKinds[] = {
-    {BlockKind::kTrace, "trace", "traces", &Manifest::num_trace_steps, true},
+    {BlockKind::kTrace, "trace", "traces", &Manifest::num_trace_steps, true, false},
+    {BlockKind::kGraphTrace, "trace of whole graphs", "traces of whole graphs",
+     &Manifest::num_graph_trace_steps, true, true},
     // The tracker is a part of our own worker.
-    {BlockKind::kMemory, "memory account", "memory accounts", &Manifest::num_memory_steps, false},
+    {BlockKind::kMemory, "memory account", "memory accounts", &Manifest::num_memory_steps, false,
+     false},
+    {BlockKind::kCounters, "trace with hardware counters", "traces with hardware counters",
+     &Manifest::num_counter_steps, true, true},
 };
+
+// Of a block that was there in vain: the machine refuses its counters, whatever the arm.
+std::string why_counters_refused(const BundleWriter& writer) {
+  for (const BlockEntry& entry : writer.manifest().blocks) {
+    if (entry.kind != BlockKind::kCounters || entry.status != BlockStatus::kOk) continue;
+    const nlohmann::json evidence = writer.read_block(entry).evidence;
+    if (!evidence.is_object()) continue;
+    const auto reason = evidence.find("counters_absent_reason");
+    if (reason != evidence.end() && reason->is_string()) return reason->get<std::string>();
+  }
+  return "";
+}
 
 PhaseResult run_kind(RunParts& parts, const ExplainingKind& kind,
                      const std::function<bool(double)>& is_time_over) {
   const Manifest& manifest = parts.writer.manifest();
   const std::int64_t num_steps = manifest.*kind.num_steps;
   if (num_steps == 0) return {};
+  if (kind.needs_gpu && manifest.baseline.device == Device::kCpu) {
+    note_once(parts.writer, fmt::format("There are no {}: not applicable on a CPU.", kind.plural));
+    return {};
+  }
   std::vector<const Arm*> arms;
   for (const Arm& arm : manifest.arms) {
     if (!is_live(manifest, arm)) continue;
@@ -43,6 +65,12 @@ PhaseResult run_kind(RunParts& parts, const ExplainingKind& kind,
   }
   for (std::size_t i = 0; i < arms.size(); ++i) {
     const Arm& arm = *arms[i];
+    if (kind.kind == BlockKind::kCounters) {
+      if (const std::string refusal = why_counters_refused(parts.writer); !refusal.empty()) {
+        note_once(parts.writer, fmt::format("Hardware counters are not available: {}.", refusal));
+        return {};
+      }
+    }
     const BlockSlot slot{.arm = arm.name, .kind = kind.kind};
     const double expected_s = parts.durations.expected_s(manifest, arm.name);
     if (judge_slot(parts.writer, slot).state == SlotState::kNeedsBlock &&

@@ -144,8 +144,20 @@ DoctorCheck check_nccl(const DoctorContext& context) {
 }
 
 DoctorCheck check_cupti(const DoctorContext& context) {
-  return check_library(context, "CUPTI", "nvidia/cu13/lib/libcupti.so.13",
-                       "Only kernel traces need it.");
+  const fs::path library = "nvidia/cu13/lib/libcupti.so.13";
+  DoctorCheck check = check_library(context, "CUPTI", library, "Only kernel traces need it.");
+  if (check.status != Status::kOk) return check;
+  for (const char* name : {"libnvperf_host.so", "libnvperf_target.so"}) {
+    const fs::path path = context.options.site_packages / library.parent_path() / name;
+    const std::string why_not =
+        is_there(path) ? context.options.why_not_loadable(path.string()) : "it is not there";
+    if (why_not.empty()) continue;
+    check.status = Status::kWarning;
+    check.finding += fmt::format(", without {}: {}", name, why_not);
+    check.advice = "Only hardware counters need it: reinstall CUPTI with scripts/setup.sh.";
+    break;
+  }
+  return check;
 }
 
 DoctorCheck check_worker(const DoctorContext& context) {

@@ -97,6 +97,41 @@ std::string with_counts(const ProofCheck& check) {
   return text;
 }
 
+// What the attention library was asked and said, as the arm's last block has it; empty if no block
+// does.
+std::string attention_text(const Bundle& bundle, const std::string& arm) {
+  for (std::size_t i = bundle.blocks.size(); i-- > 0;) {
+    const nlohmann::json& evidence = bundle.blocks[i].evidence;
+    if (bundle.blocks[i].arm != arm || !evidence.is_object()) continue;
+    const auto it = evidence.find("attention");
+    if (it == evidence.end() || !it->is_object()) continue;
+    const auto text = [&](const char* key) {
+      const auto value = it->find(key);
+      if (value == it->end() || value->is_null()) return std::string();
+      return value->is_string() ? value->get<std::string>() : value->dump();
+    };
+    const std::string why_not = text("why_not");
+    return fmt::format(
+        "asked for {} with {}, head_dim {}, {} heads over {} key-value heads, a {} mask and "
+        "sequence_length {}, the library takes {}{}{}",
+        text("wanted"), text("dtype"), text("head_dim"), text("num_heads"), text("num_kv_heads"),
+        text("mask"), text("sequence_length"),
+        why_not.empty() ? text("chosen") : text("would_choose"), why_not.empty() ? "" : ": ",
+        why_not);
+  }
+  return "";
+}
+
+// Why nothing was counted.
+std::string why_no_counters(const Bundle& bundle, const Arm& arm) {
+  std::string reason = "no pilot of this arm has counters";
+  const nlohmann::json& failed = bundle.manifest.failed_arms;
+  if (failed.is_object() && failed.contains(arm.name) && failed.at(arm.name).is_string()) {
+    reason += ": " + failed.at(arm.name).get<std::string>();
+  }
+  return reason;
+}
+
 }  // namespace
 
 std::string_view name_of(Proof proof) { return kNames.at(static_cast<std::size_t>(proof)); }
@@ -138,8 +173,12 @@ ProofResult prove(const Bundle& bundle, const Arm& arm) {
   if (!failed.empty()) {
     result.proof = Proof::kNoEffect;
     result.reason = "claimed, but not so: " + failed;
+    if (arm.toggle == "attention") {
+      const std::string attention = attention_text(bundle, arm.name);
+      if (!attention.empty()) result.reason += "; " + attention;
+    }
   } else if (candidate.pilot == nullptr) {
-    result.reason = "no pilot of this arm has counters";
+    result.reason = why_no_counters(bundle, arm);
   } else if (!missing.empty()) {
     result.reason = "a count is missing: " + missing;
   } else {

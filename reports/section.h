@@ -6,6 +6,7 @@
 
 #include "harness/bundle.h"
 #include "reports/breakdown/traced_arm.h"
+#include "reports/counters/counter_parts.h"
 #include "reports/document.h"
 #include "reports/memory/memory_parts.h"
 #include "reports/results.h"
@@ -16,8 +17,9 @@ namespace steplens {
 struct ReportInput {
   const Bundle& bundle;
   const Results& results;
-  std::span<const TracedArm> traced_arms = {};  // In the order of the matrix, the baseline first.
-  std::span<const MemoryArm> memory_arms = {};  // The same.
+  std::span<const TracedArm> traced_arms = {};    // In the order of the matrix, the baseline first.
+  std::span<const MemoryArm> memory_arms = {};    // The same.
+  std::span<const CounterArm> counter_arms = {};  // The same.
 };
 
 /// One part of report.md. It only reads; writers decide how its parts look.

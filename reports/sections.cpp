@@ -12,6 +12,7 @@ std::vector<Part> guards_parts(const ReportInput& input);
 std::vector<Part> steps_parts(const ReportInput& input);
 std::vector<Part> breakdown_parts(const ReportInput& input);
 std::vector<Part> waterfall_parts(const ReportInput& input);
+std::vector<Part> counters_parts(const ReportInput& input);
 std::vector<Part> memory_parts(const ReportInput& input);
 std::vector<Part> utilization_parts(const ReportInput& input);
 std::vector<Part> machine_parts(const ReportInput& input);
@@ -31,6 +32,7 @@ std::span<const Section> all_sections() {
       {"steps", "Steps", &steps_parts},
       {"breakdown", "Where a step's time goes", &breakdown_parts},
       {"waterfall", "What makes the difference", &waterfall_parts},
+      {"counters", "How busy the hardware was", &counters_parts},
       {"memory", "Memory", &memory_parts},
       {"utilization", "Model FLOP/s utilisation", &utilization_parts},
       {"machine", "State of the machine while measuring", &machine_parts},

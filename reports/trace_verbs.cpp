@@ -114,7 +114,8 @@ int exit_code_of(const Trace& trace, const fs::path& path) {
   if (!has_lost_data(trace.quality)) return kExitOk;
   std::vector<std::string> losses;
   for (const std::string_view name :
-       {quality::kDropped, quality::kNullRequests, quality::kUnknownKind, quality::kTruncated}) {
+       {quality::kDropped, quality::kNullRequests, quality::kUnknownKind, quality::kTruncated,
+        quality::kCounterOverflows}) {
     const auto found = trace.quality.find(std::string(name));
     if (found != trace.quality.end() && found->second > 0) {
       losses.push_back(fmt::format("{}={}", name, found->second));

@@ -12,6 +12,7 @@
 #include "harness/files.h"
 #include "harness/trace/trace_reader.h"
 #include "reports/breakdown/breakdown_parts.h"
+#include "reports/counters/counter_parts.h"
 #include "reports/effect_plot.h"
 #include "reports/markdown.h"
 #include "reports/matrix_table.h"
@@ -64,9 +65,30 @@ std::vector<MemoryArm> read_memory_arms(const Bundle& bundle, const Results& res
   return arms;
 }
 
+// The counters of every arm with such a block, likewise.
+std::vector<CounterArm> read_counter_arms(const Bundle& bundle, const Results& results) {
+  std::vector<CounterArm> arms;
+  for (const ArmResult* row : table_order(results)) {
+    const fs::path path = trace_path(bundle, row->name, BlockKind::kCounters);
+    if (path.empty()) continue;
+    try {
+      CounterArm arm{.arm = row->name,
+                     .summary = summarize_counters(read_trace(path)),
+                     .throughput_step_ns = row->step_wall_ns};
+      const BlockRecord* block = find_counters(bundle, row->name);
+      if (block != nullptr && block->steps.size() > 0) arm.step_ns = mean_step_wall_ns(*block);
+      arms.push_back(std::move(arm));
+    } catch (const ConfigError& error) {
+      fmt::print(stderr, "steplens: no hardware counters of {}: {}\n", row->name, error.what());
+    }
+  }
+  return arms;
+}
+
 void write_documents(const Bundle& bundle, const Results& results,
                      const std::vector<TracedArm>& traced_arms,
-                     const std::vector<MemoryArm>& memory_arms) {
+                     const std::vector<MemoryArm>& memory_arms,
+                     const std::vector<CounterArm>& counter_arms) {
   const std::string svg = effects_svg(results);
   if (!svg.empty()) write_file_atomically(bundle.folder / kEffectsFileName, svg);
   const std::string breakdown = breakdown_svg(traced_arms);
@@ -77,7 +99,8 @@ void write_documents(const Bundle& bundle, const Results& results,
                         report_markdown({.bundle = bundle,
                                          .results = results,
                                          .traced_arms = traced_arms,
-                                         .memory_arms = memory_arms}));
+                                         .memory_arms = memory_arms,
+                                         .counter_arms = counter_arms}));
 }
 
 // Whether the stored results.json says what the blocks say. A damaged one does not.
@@ -86,6 +109,16 @@ bool agrees(const fs::path& path, const Results& results) {
     return differences(read_json(path), to_json(results), VerifyOptions{}.tolerance_ratio).empty();
   } catch (const ConfigError&) {
     return false;
+  }
+}
+
+void print_counters(const CounterArm& arm) {
+  const std::vector<CounterArm> arms = {arm};
+  if (const Table table = counter_table(arms); !table.rows.empty()) {
+    fmt::print("\n{}\n{}", to_text(table), to_text(counter_phase_table(arms)));
+  }
+  for (const std::string& note : counter_notes(arms)) {
+    fmt::print("\n{}\n", wrap("counters of " + note, 2));
   }
 }
 
@@ -100,21 +133,25 @@ Results write_report(const fs::path& folder) {
   Results results = compute_results(bundle);
   write_json_atomically(folder / kResultsFileName, to_json(results));
   write_documents(bundle, results, read_traced_arms(bundle, results),
-                  read_memory_arms(bundle, results));
+                  read_memory_arms(bundle, results), read_counter_arms(bundle, results));
   return results;
 }
 
 int print_trace(const fs::path& path, bool is_json) {
   const Trace trace = read_trace(path);
   const Breakdown breakdown = compute_breakdown(trace);
+  const CounterSummary counters = summarize_counters(trace);
   if (is_json) {
-    fmt::print("{}", dumped(to_json(breakdown)));
+    nlohmann::json json = to_json(breakdown);
+    if (!counters.counters.empty()) json["hardware_counters"] = to_json(counters);
+    fmt::print("{}", dumped(json));
   } else {
     const std::string arm = trace.info.value("arm", path.stem().string());
     const std::vector<TracedArm> arms = {{.arm = arm, .breakdown = breakdown}};
     fmt::print("{}", breakdown_text(arms));
     const Table kernels = kernel_table(breakdown);
     if (!kernels.rows.empty()) fmt::print("\n{}", to_text(kernels));
+    if (!counters.counters.empty()) print_counters({.arm = arm, .summary = counters});
     const std::string reason = trace.info.value("cuda_absent_reason", "");
     if (!reason.empty() && trace.gpu_ops.empty())
       fmt::print("\nNo GPU in this trace: {}.\n", reason);
@@ -127,13 +164,14 @@ int report_verb(const ReportOptions& options) {
   const Results results = compute_results(bundle);
   const std::vector<TracedArm> traced_arms = read_traced_arms(bundle, results);
   const std::vector<MemoryArm> memory_arms = read_memory_arms(bundle, results);
+  const std::vector<CounterArm> counter_arms = read_counter_arms(bundle, results);
   const fs::path results_path = options.bundle / kResultsFileName;
   const bool is_stored = fs::exists(results_path);
   if (options.writes_files) {
     if (!is_stored || options.rewrites_results) {
       write_json_atomically(results_path, to_json(results));
     }
-    write_documents(bundle, results, traced_arms, memory_arms);
+    write_documents(bundle, results, traced_arms, memory_arms, counter_arms);
   }
   if (options.is_json) {
     fmt::print("{}", dumped(to_json(results)));
@@ -145,6 +183,9 @@ int report_verb(const ReportOptions& options) {
     if (!traced_arms.empty()) fmt::print("\n{}", breakdown_text(traced_arms));
     if (const Table memory = memory_table(memory_arms); !memory.rows.empty()) {
       fmt::print("\n{}", to_text(memory));
+    }
+    if (const Table counters = counter_table(counter_arms); !counters.rows.empty()) {
+      fmt::print("\n{}", to_text(counters));
     }
     if (options.writes_files) {
       fmt::print("\nWritten: {}\n", (options.bundle / kReportFileName).string());

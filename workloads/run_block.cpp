@@ -460,7 +460,9 @@ BlockRecord run_block(const BlockConfig& block, Sampler& sampler,
     if (config.device == Device::kCuda) {
       stream.emplace(c10::cuda::getStreamFromPool(/*isHighPriority=*/false));
     }
-    const std::string refusal = why_attention_cannot_run(config);
+    const AttentionChoice choice = choose_attention(config);
+    record.evidence["attention"] = to_json(config, choice);
+    const std::string refusal = why_attention_cannot_run(config, choice);
     if (!refusal.empty()) return end_as(BlockStatus::kUnsupported, refusal);
     BlockRun run(block, sampler, after_steps);
     run.run(record);

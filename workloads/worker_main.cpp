@@ -23,6 +23,7 @@
 #include "profilers/block_sampler.h"
 #include "profilers/trace/counter_tracks.h"
 #include "reports/breakdown/breakdown.h"
+#include "reports/counters/counter_use.h"
 #include "reports/format.h"
 #include "reports/memory/memory_account.h"
 #include "reports/trace_evidence.h"
@@ -100,6 +101,11 @@ class TracedBlock {
       std::filesystem::remove(path());
       return;
     }
+    if (block_.kind == BlockKind::kCounters) {
+      record.evidence["hardware_counters"] = to_json(summarize_counters(trace));
+      const auto reason = trace.info.find("counters_absent_reason");
+      if (reason != trace.info.end()) record.evidence["counters_absent_reason"] = *reason;
+    }
     add_counter_tracks(record.samples, trace);
     write_trace(path(), trace);
     const Breakdown breakdown = compute_breakdown(trace);
@@ -127,9 +133,8 @@ class TracedBlock {
 
   steplens::TraceKind trace_kind() const {
     using namespace steplens;
-    if (block_.kind == BlockKind::kGraphTrace) return TraceKind::kGraphTrace;
-    const bool is_null = !is_traced(block_.kind) && block_.config.tracing == Tracing::kNull;
-    return is_null ? TraceKind::kNull : TraceKind::kTrace;
+    if (is_traced(block_.kind)) return trace_kind_from_name(name_of(block_.kind));
+    return block_.config.tracing == Tracing::kNull ? TraceKind::kNull : TraceKind::kTrace;
   }
 
   std::filesystem::path path() const {

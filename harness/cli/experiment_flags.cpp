@@ -83,8 +83,14 @@ void add_comparison_flags(CLI::App& app, ExperimentFlags& flags) {
   app.add_option("--trace-steps", flags.trace_steps,
                  "steps of the trace that each arm gets after the rounds (default 10; 0: none)")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--graph-trace-steps", flags.graph_trace_steps,
+                 "steps of one more trace of each arm, with one row a graph launch (default 0: "
+                 "none)")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--no-memory", flags.has_no_memory,
                "leave out the block that says who owns each arm's memory");
+  app.add_flag("--no-counters", flags.has_no_counters,
+               "leave out the block that samples the GPU's hardware counters under each arm");
   app.add_option("--equivalence", flags.equivalence,
                  "ratio within which arms count as equal (default 1.01)");
 }
@@ -111,7 +117,9 @@ Experiment experiment_of(const ExperimentFlags& flags) {
   words.warmup = flags.warmup;
   words.steps = flags.steps;
   words.trace_steps = flags.trace_steps;
+  words.graph_trace_steps = flags.graph_trace_steps;
   if (flags.has_no_memory) words.memory = false;
+  if (flags.has_no_counters) words.counters = false;
   return flags.experiment_file ? overlaid(read_experiment(*flags.experiment_file), words) : words;
 }
 
@@ -199,7 +207,13 @@ MatrixRequest matrix_request(const Experiment& experiment, const RunConfig& base
       .num_warmup_steps = experiment.warmup.value_or(0),
       .num_measured_steps = experiment.steps.value_or(0),
       .num_trace_steps = experiment.trace_steps.value_or(experiment.aa ? 0 : kDefaultTraceSteps),
-      .num_memory_steps = experiment.memory.value_or(!experiment.aa) ? kDefaultMemorySteps : 0};
+      .num_graph_trace_steps = experiment.graph_trace_steps.value_or(0),
+      .num_memory_steps = experiment.memory.value_or(!experiment.aa) ? kDefaultMemorySteps : 0,
+      // A CPU's run says nothing of counters unless somebody asks.
+      .num_counter_steps =
+          experiment.counters.value_or(!experiment.aa && baseline.device == Device::kCuda)
+              ? kDefaultCounterSteps
+              : 0};
   if (experiment.aa) {
     // 0 would silently run the default matrix.
     if (*experiment.aa < 1)

@@ -31,7 +31,9 @@ struct ExperimentFlags {
   std::optional<std::int64_t> warmup;
   std::optional<std::int64_t> steps;
   std::optional<std::int64_t> trace_steps;
+  std::optional<std::int64_t> graph_trace_steps;
   bool has_no_memory = false;
+  bool has_no_counters = false;
 };
 
 /// Where and how blocks run, whatever they measure.

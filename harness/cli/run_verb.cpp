@@ -104,6 +104,7 @@ int run_blocks(const RunFlags& flags, CliContext& context) {
     request.num_rounds = flags.num_blocks;
     request.num_trace_steps = 0;
     request.num_memory_steps = 0;
+    request.num_counter_steps = 0;
     return make_baseline_plan(request, context.vocabulary);
   };
   plan_now();  // Faults of the request come first: preparing a corpus takes a while.

@@ -32,6 +32,8 @@ constexpr const char* kFooter =
     "  steplens trace --out mine.slt -- python3 train.py       the whole run of any CUDA program\n"
     "  steplens trace --first-step 20 --steps 5 -- ./train     steps are NVTX ranges named "
     "\"step\"\n"
+    "  steplens trace --counters                               SM, tensor and DRAM use over time\n"
+    "  steplens trace --set graph=on --graph-level graph       one row a launch of a CUDA graph\n"
     "\n"
     "Prints where a step's time goes; `steplens export` makes files for Perfetto and SQLite of a\n"
     "trace. Exit code 5: the trace lost data.";
@@ -41,14 +43,21 @@ struct TraceFlags : MachineFlags {
   std::string out = "trace.slt";
   std::optional<std::int64_t> first_step;
   std::vector<std::string> program;
+  std::string graph_level = "node";
+  bool has_counters = false;
   bool is_json = false;
+
+  BlockKind kind() const {
+    if (has_counters) return BlockKind::kCounters;
+    return graph_level == "graph" ? BlockKind::kGraphTrace : BlockKind::kTrace;
+  }
 };
 
 // The trace that a bundle of one arm holds. DeviceError says why there is none.
-fs::path trace_of(const fs::path& folder) {
+fs::path trace_of(const fs::path& folder, BlockKind kind) {
   const Bundle bundle = open_bundle(folder);
   for (const BlockEntry& entry : bundle.manifest.blocks) {
-    if (entry.kind != BlockKind::kTrace || entry.status != BlockStatus::kOk) continue;
+    if (entry.kind != kind || entry.status != BlockStatus::kOk) continue;
     return block_path(folder, entry).parent_path() / kTraceFileName;
   }
   throw DeviceError(bundle.manifest.notes.empty() ? "no trace was made"
@@ -71,11 +80,19 @@ int trace_workload(const TraceFlags& flags, CliContext& context) {
   }
   const std::unique_ptr<Machine> machine = context.make_machine();
   RunConfig baseline = baseline_of(experiment, context, *machine);
+  if (baseline.device == Device::kCpu && flags.kind() != BlockKind::kTrace) {
+    throw ConfigError(fmt::format(
+        "{}: not applicable on a CPU; leave the flag out",
+        flags.has_counters ? "counters" : fmt::format("graph-level={}", flags.graph_level)));
+  }
   const std::int64_t num_steps = experiment.steps.value_or(kDefaultTraceSteps);
   const auto plan_now = [&] {
     MatrixRequest request = matrix_request(experiment, baseline);
-    request.num_trace_steps = num_steps;
+    const auto steps_of = [&](BlockKind kind) { return kind == flags.kind() ? num_steps : 0; };
+    request.num_trace_steps = steps_of(BlockKind::kTrace);
+    request.num_graph_trace_steps = steps_of(BlockKind::kGraphTrace);
     request.num_memory_steps = 0;
+    request.num_counter_steps = steps_of(BlockKind::kCounters);
     Plan plan = make_baseline_plan(request, context.vocabulary);
     plan.num_rounds = 0;  // Nothing is measured: the traced block follows the pilot.
     return plan;
@@ -100,7 +117,7 @@ int trace_workload(const TraceFlags& flags, CliContext& context) {
     progress.say(fmt::format("steplens: stopped: {}", outcome.reason));
     return kExitIncomplete;
   }
-  copy_whole(trace_of(place.path()), flags.out);
+  copy_whole(trace_of(place.path(), flags.kind()), flags.out);
   return context.print_trace(flags.out, flags.is_json);
 }
 
@@ -134,7 +151,9 @@ int trace_program(const TraceFlags& flags, CliContext& context) {
         "libsteplens_inject.so is not in ../lib of this program: it was built without "
         "CUPTI; run scripts/setup.sh and build anew");
   }
-  TraceRequest request{.path = fs::absolute(flags.out), .first_step = flags.first_step};
+  TraceRequest request{.path = fs::absolute(flags.out),
+                       .kind = trace_kind_from_name(name_of(flags.kind())),
+                       .first_step = flags.first_step};
   if (flags.experiment.steps) request.num_steps = *flags.experiment.steps;
   if (flags.experiment.steps && !request.first_step) request.first_step = 0;
   request.info["arm"] = fs::path(flags.program.front()).filename().string();
@@ -173,6 +192,13 @@ void add_trace_verb(CLI::App& app, CliContext& context, int& exit_code) {
   verb->add_option("--first-step", flags->first_step,
                    "of another program: its first step to record (default: the whole run)")
       ->check(CLI::NonNegativeNumber);
+  verb->add_option("--graph-level", flags->graph_level,
+                   "CUDA graphs: node, a row for each of their kernels, or graph, a row a launch")
+      ->check(CLI::IsMember({"node", "graph"}))
+      ->capture_default_str();
+  verb->add_flag("--counters", flags->has_counters,
+                 "sample the GPU's hardware counters too: SM, tensor and DRAM use over time")
+      ->excludes("--graph-level");
   add_machine_flags(*verb, *flags);
   verb->add_flag("--json", flags->is_json, "print JSON");
   verb->add_option("program", flags->program, "behind --: a program and its arguments");

@@ -172,7 +172,7 @@ struct Alloc {
 /// A measured quantity over time. A track without samples has a reason.
 struct CounterTrack {
   StringId name = 0;  // "sm_active", "power", ...
-  StringId unit = 0;  // "%", "W", "MHz", "B", "C", "B/s"
+  StringId unit = 0;  // "ratio" (0 to 1), "W", "MHz", "B", "C", "B/s"
   StringId absent_reason = 0;
   bool operator==(const CounterTrack&) const = default;
 };
@@ -220,9 +220,15 @@ inline constexpr std::string_view kPeakSlabs = "peak_slabs";
 inline constexpr std::string_view kMaxDecodeLagNs = "max_decode_lag_ns";
 inline constexpr std::string_view kClockResidualNs = "clock_residual_ns";  // Largest bracket.
 inline constexpr std::string_view kTruncated = "truncated";  // 1: read from a file without its end.
+// Of hardware counters, in samples of all counters at once:
+inline constexpr std::string_view kCounterSamples = "counter_samples";       // Kept.
+inline constexpr std::string_view kCounterOverflows = "counter_overflows";   // Of the GPU's buffer.
+inline constexpr std::string_view kCounterGaps = "counter_missing_samples";  // Not there in time.
+inline constexpr std::string_view kCounterInvalid = "counter_invalid_samples";  // Excluded.
 }  // namespace quality
 
-/// Rows that the trace lacks, or may lack: dropped, null requests, unknown kinds, truncation.
+/// Rows that the trace lacks, or may lack: dropped, null requests, unknown kinds, truncation,
+/// overflows of the counters' buffer.
 bool has_lost_data(const std::map<std::string, std::int64_t>& quality);
 
 struct Trace {

@@ -20,7 +20,8 @@ constexpr const char* kNumSteps = "STEPLENS_TRACE_STEPS";
 constexpr const char* kEnd = "STEPLENS_TRACE_END";  // "call" or nothing.
 constexpr const char* kInfo = "STEPLENS_TRACE_INFO";
 
-constexpr std::array kKinds = {TraceKind::kTrace, TraceKind::kGraphTrace, TraceKind::kNull};
+constexpr std::array kKinds = {TraceKind::kTrace, TraceKind::kGraphTrace, TraceKind::kCounters,
+                               TraceKind::kNull};
 
 std::string_view variable(const char* name) {
   const char* value = std::getenv(name);
@@ -44,6 +45,7 @@ std::string_view name_of(TraceKind kind) {
   switch (kind) {
     case TraceKind::kTrace: return "trace";
     case TraceKind::kGraphTrace: return "graph-trace";
+    case TraceKind::kCounters: return "counters";
     case TraceKind::kNull: return "null";
   }
   return "trace";
@@ -53,7 +55,8 @@ TraceKind trace_kind_from_name(std::string_view name) {
   for (const TraceKind kind : kKinds) {
     if (name == name_of(kind)) return kind;
   }
-  throw ConfigError(fmt::format("{}: \"{}\" is not one of trace, graph-trace, null", kKind, name));
+  throw ConfigError(
+      fmt::format("{}: \"{}\" is not one of trace, graph-trace, counters, null", kKind, name));
 }
 
 std::map<std::string, std::string> environment_for(const TraceRequest& request,

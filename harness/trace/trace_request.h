@@ -14,9 +14,10 @@ namespace steplens {
 enum class TraceKind {
   kTrace,       // Every kernel, those of graphs too.
   kGraphTrace,  // One row a graph launch.
+  kCounters,    // Every kernel, and the GPU's hardware counters over time.
   kNull,        // CUPTI at work and its records thrown away: the cost of any collector.
 };
-std::string_view name_of(TraceKind kind);  // "trace", "graph-trace", "null"
+std::string_view name_of(TraceKind kind);  // "trace", "graph-trace", "counters", "null"
 TraceKind trace_kind_from_name(std::string_view name);
 
 /// What libsteplens_inject.so is asked for, through the environment of the process that it is

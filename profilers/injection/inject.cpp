@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "profilers/cupti/cupti_api.h"
+#include "profilers/cupti/pm_sampling_api.h"
 #include "profilers/injection/nvtx_listener.h"
 #include "profilers/injection/trace_session.h"
 
@@ -74,6 +75,10 @@ SL_EXPORT int InitializeInjection() {
     std::string why_not;
     const CuptiApi* cupti = load_cupti(why_not);
     session_or_null->start_cuda(cupti, why_not);
+    if (session_or_null->wants_counters()) {
+      const PmSamplingApi* pm_sampling = load_pm_sampling(why_not);
+      session_or_null->start_counters(pm_sampling, why_not);
+    }
   }
   return 1;
 }

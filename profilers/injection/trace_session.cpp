@@ -10,6 +10,7 @@
 #include "harness/error.h"
 #include "harness/trace/range_names.h"
 #include "harness/trace/trace_writer.h"
+#include "profilers/trace/counter_tracks.h"
 
 namespace steplens {
 namespace {
@@ -23,12 +24,23 @@ void synchronize_context() {
   if (synchronize != nullptr) synchronize();
 }
 
+std::optional<std::size_t> current_device() {
+  using GetDevice = int (*)(int*);
+  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (driver == nullptr) return std::nullopt;
+  const auto get_device = reinterpret_cast<GetDevice>(::dlsym(driver, "cuCtxGetDevice"));
+  int device = 0;
+  if (get_device == nullptr || get_device(&device) != 0) return std::nullopt;
+  return static_cast<std::size_t>(device);
+}
+
 }  // namespace
 
 TraceSession::TraceSession(TraceRequest request)
     : request_(std::move(request)),
       ranges_(names_),
-      fence_(synchronize_context) {
+      fence_(synchronize_context),
+      current_device_(current_device) {
   ranges_.watch_steps(
       kStepRangeName,
       [this](std::int64_t step, std::int64_t time_ns) { begin_step(step, time_ns); },
@@ -58,16 +70,46 @@ void TraceSession::start_cuda(const CuptiApi* cupti, const std::string& why_not)
   if (collector_ != nullptr && window_) collector_->open_window(window_->start_ns);
 }
 
+void TraceSession::start_counters(const PmSamplingApi* api, const std::string& why_not) {
+  const std::lock_guard lock(mutex_);
+  if (is_closed_ || sampler_ != nullptr) return;
+  pm_sampling_ = api;
+  counters_absent_reason_ =
+      api == nullptr ? why_not
+                     : fmt::format(
+                           "the program opened no range named \"{}\" on a thread that uses "
+                           "CUDA, where sampling begins",
+                           kStepRangeName);
+}
+
+// Here and not earlier: CUPTI wants a CUDA that is initialised, and a step of the warm-up has the
+// time for it.
+void TraceSession::start_sampling() {
+  if (pm_sampling_ == nullptr || sampler_ != nullptr) return;
+  const std::optional<std::size_t> device = current_device_();
+  if (!device) return;
+  auto sampler = std::make_unique<PmSampler>(*pm_sampling_);
+  counters_absent_reason_ = sampler->start(*device);
+  if (!counters_absent_reason_.empty()) {
+    pm_sampling_ = nullptr;  // Asked once.
+    return;
+  }
+  sampler_ = std::move(sampler);
+  if (window_) sampler_->open_window(window_->start_ns);
+}
+
 void TraceSession::open_window(std::int64_t start_ns, std::int64_t step_number) {
   window_ = TraceWindow{.start_ns = start_ns, .first_step_number = step_number};
   ranges_.set_recording(true);
   if (collector_ != nullptr) collector_->open_window(start_ns);
+  if (sampler_ != nullptr) sampler_->open_window(start_ns);
 }
 
 void TraceSession::begin_step(std::int64_t step_number, std::int64_t time_ns) {
   const std::lock_guard lock(mutex_);
   if (is_closed_) return;
   if (collector_ != nullptr) collector_->bracket_clocks();
+  start_sampling();
   if (!window_ && request_.first_step && step_number >= *request_.first_step) {
     open_window(time_ns, step_number);
   }
@@ -87,10 +129,11 @@ void TraceSession::end_step(std::int64_t /*step_number*/) {
 // The device finishes the window's work while its records still arrive; only then is it cut off.
 void TraceSession::close_window() {
   ranges_.push(0, kFenceRangeName);
-  if (collector_ != nullptr) fence_();
+  if (collector_ != nullptr || sampler_ != nullptr) fence_();
   ranges_.pop(0);
   window_->end_ns = unix_now_ns();
   ranges_.set_recording(false);
+  if (sampler_ != nullptr) sampler_->stop();
   if (collector_ != nullptr) collector_->stop();
 }
 
@@ -105,6 +148,11 @@ void TraceSession::write() {
   const RangeRecorder::Snapshot ranges = ranges_.snapshot();
   std::vector<std::string> names = names_.texts();
   Trace trace = build_trace(std::move(raw), ranges, origins, std::move(names), *window_);
+  if (wants_counters()) {
+    add_pm_samples(
+        sampler_ != nullptr ? sampler_->take_samples() : absent_pm_samples(counters_absent_reason_),
+        trace);
+  }
   for (const auto& [key, value] : request_.info.items()) trace.info[key] = value;
   trace.info["kind"] = name_of(request_.kind);
   trace.info["num_steps_wanted"] = request_.first_step ? request_.num_steps : 0;

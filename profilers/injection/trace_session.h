@@ -8,6 +8,7 @@
 
 #include "harness/trace/trace_request.h"
 #include "profilers/cupti/cupti_collector.h"
+#include "profilers/cupti/pm_sampler.h"
 #include "profilers/trace/build_trace.h"
 #include "profilers/trace/range_recorder.h"
 
@@ -25,6 +26,13 @@ class TraceSession {
   /// then says why; a subscriber conflict likewise becomes the trace's `cuda_absent_reason`.
   void start_cuda(const CuptiApi* cupti, const std::string& why_not);
 
+  /// Does the request want hardware counters?
+  bool wants_counters() const { return request_.kind == TraceKind::kCounters; }
+
+  /// Likewise for counters, with the reason in the trace's tracks if `api` is null. Sampling begins
+  /// in the first step that the program does, window or not, on the device that its thread uses.
+  void start_counters(const PmSamplingApi* api, const std::string& why_not);
+
   /// Ends the window if it is still open and writes the file, once. Returns why the file was not
   /// written; empty if it was. Waits for the device only if a window was open.
   std::string finish();
@@ -33,9 +41,14 @@ class TraceSession {
   using Fence = void (*)();
   void set_fence(Fence fence) { fence_ = fence; }
 
+  /// Ordinal of the calling thread's current device, if it has one; replaceable likewise.
+  using CurrentDevice = std::optional<std::size_t> (*)();
+  void set_current_device(CurrentDevice current_device) { current_device_ = current_device; }
+
  private:
   void begin_step(std::int64_t step_number, std::int64_t time_ns);
   void end_step(std::int64_t step_number);
+  void start_sampling();
   void open_window(std::int64_t start_ns, std::int64_t step_number);
   void close_window();
   void write();
@@ -46,6 +59,10 @@ class TraceSession {
   std::unique_ptr<CuptiCollector> collector_;
   std::string cuda_absent_reason_ = "the program made no CUDA call";
   Fence fence_;
+  CurrentDevice current_device_;
+  const PmSamplingApi* pm_sampling_ = nullptr;
+  std::unique_ptr<PmSampler> sampler_;  // Of a device that gives its counters.
+  std::string counters_absent_reason_ = "the program made no CUDA call";
 
   std::mutex mutex_;  // Guards what follows.
   std::optional<TraceWindow> window_;

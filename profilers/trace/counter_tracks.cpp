@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -72,6 +73,47 @@ void add_counter_tracks(const json& samples, Trace& trace) {
                                        .track = track});
     }
   }
+}
+
+void add_pm_samples(const PmSamples& samples, Trace& trace) {
+  const std::int64_t start_ns = trace.info.value("start_unix_ns", std::int64_t{0});
+  json& names = trace.info["hardware_counters"] = json::array();
+  std::size_t num_sampled = 0;
+  for (const PmSamples::Counter& counter : samples.counters) {
+    num_sampled += counter.absent_reason.empty() ? 1 : 0;
+  }
+  std::size_t column = 0;
+  for (const PmSamples::Counter& counter : samples.counters) {
+    names.push_back(counter.name);
+    const auto track = static_cast<std::uint32_t>(trace.counter_tracks.size());
+    std::string reason = counter.absent_reason;
+    if (reason.empty() && samples.times_ns.empty()) {
+      reason = samples.failure.empty() ? "no sample was taken in the window" : samples.failure;
+    }
+    trace.counter_tracks.push_back({.name = string_of(trace, counter.name),
+                                    .unit = string_of(trace, "ratio"),
+                                    .absent_reason = string_of(trace, reason)});
+    if (!counter.absent_reason.empty()) continue;
+    for (std::size_t i = 0; i < samples.times_ns.size(); ++i) {
+      const double value = samples.values[i * num_sampled + column];
+      if (!std::isfinite(value)) continue;  // One that could not be evaluated.
+      trace.counter_samples.push_back(
+          {.time_ns = samples.times_ns[i] - start_ns, .value = value, .track = track});
+    }
+    ++column;
+  }
+  if (num_sampled == 0 && !samples.counters.empty()) {
+    trace.info["counters_absent_reason"] = samples.counters.front().absent_reason;
+  }
+  if (!samples.failure.empty()) trace.info["counters_failure"] = samples.failure;
+  trace.info["counter_interval_ns"] = samples.interval_ns;
+  const auto count = [&](std::string_view name, std::int64_t number) {
+    trace.quality[std::string(name)] = number;
+  };
+  count(quality::kCounterSamples, static_cast<std::int64_t>(samples.times_ns.size()));
+  count(quality::kCounterOverflows, samples.num_overflows);
+  count(quality::kCounterGaps, samples.num_missing_samples);
+  count(quality::kCounterInvalid, samples.num_invalid_samples);
 }
 
 }  // namespace steplens

@@ -23,6 +23,7 @@ import struct
 import sys
 import threading
 import time
+import warnings
 
 import block_protocol
 import token_data
@@ -48,6 +49,7 @@ BACKENDS = {
 }
 AUTOCAST_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 REFUSALS_OF_ATTENTION = ("No available kernel", "No viable backend")
+WARNINGS = []  # Of this process, in order; see remember_warnings.
 NUM_LOADED_STEPS = 2  # Batches that the loader thread keeps ready.
 
 
@@ -477,7 +479,7 @@ class BlockRun:
 
     def run(self):
         num_steps = self.num_warmup + self.num_measured
-        if self.block["kind"] in ("trace", "graph-trace"):
+        if self.block["kind"] in ("trace", "graph-trace", "counters"):
             ranges.enable()
         self.record["environment"] = self.environment()
         self.train_step = TrainStep(self.config, self.device, num_steps)
@@ -661,6 +663,26 @@ def last_line(error):
     return f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__
 
 
+def remember_warnings():
+    """PyTorch warns of the reasons why an attention kernel cannot run: kept, and shown as ever."""
+    show = warnings.showwarning
+
+    def remember(message, *args, **kwargs):
+        WARNINGS.append(" ".join(str(message).split(" (Triggered internally")[0].split()))
+        show(message, *args, **kwargs)
+
+    warnings.showwarning = remember
+
+
+def attention_refusal(config, text):
+    """One line with what the dispatcher looks at and its reasons."""
+    reasons = "; ".join([text.splitlines()[0], *WARNINGS])[:600]
+    return (f"attention={config['attention']} cannot run with precision={config['precision']}, "
+            f"head_dim {config['head_dim']}, {config['num_heads']} heads over "
+            f"{config['num_kv_heads']} key-value heads, a causal mask and sequence_length "
+            f"{config['sequence_length']}: {reasons}")
+
+
 def run_block(block):
     """The whole record. Raises DataError for a token file that cannot be used."""
     config = block["config"]
@@ -679,9 +701,7 @@ def run_block(block):
     except Exception as error:
         text = str(error)
         if any(words in text for words in REFUSALS_OF_ATTENTION):
-            return block_protocol.end_as(
-                record, "unsupported", f"attention={config['attention']} cannot run with these "
-                f"shapes and types: {text.splitlines()[0]}")
+            return block_protocol.end_as(record, "unsupported", attention_refusal(config, text))
         is_oom = "out of memory" in text or "can't allocate memory" in text
         return block_protocol.end_as(record, "oom" if is_oom else "crash", last_line(error))
     return record
@@ -693,6 +713,7 @@ def main():
         print(__doc__.strip(), file=sys.stdout if is_asked else sys.stderr)
         return 0 if is_asked else 2
     try:
+        remember_warnings()
         block = block_protocol.read_block_config()
         device = block.get("device") or {}
         prepare_process(block["config"], device.get("id", "") if isinstance(device, dict) else "")

@@ -58,6 +58,15 @@ Mistake flags(std::vector<std::string> more, std::vector<std::string> words) {
 TEST(BadInput, IsRefusedWithOneLineAndNothingIsWritten) {
   const std::vector<Mistake> mistakes = {
       flags({"--toggles", "atention"}, {"unknown toggle atention", "did you mean attention?"}),
+      {.arguments = {"trace", "--device", "cpu", "--data", "DATA", "--out", "BUNDLE", "--counters"},
+       .words = {"counters: not applicable on a CPU"}},
+      {.arguments = {"trace", "--device", "cpu", "--data", "DATA", "--out", "BUNDLE",
+                     "--graph-level", "graph"},
+       .words = {"graph-level=graph: not applicable on a CPU"}},
+      {.arguments = {"trace", "--graph-level", "kernel"},
+       .words = {"graph-level", "node", "kernel"}},
+      {.arguments = {"trace", "--counters", "--graph-level", "graph"},
+       .words = {"--counters", "--graph-level"}},
       flags({"--toggles", "attention=mth"}, {"attention=mth", "did you mean math?", "flash"}),
       flags({"--toggles", "sequence_length"}, {"--set sequence_length="}),
       flags({"--toggles", "attention=math+optimizer=fused"}, {"two variables", "--grid"}),

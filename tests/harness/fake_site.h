@@ -49,7 +49,8 @@ struct FakeBlock {
   double duration_s = 10;
   double step_ns = 2e6;
   std::int64_t detected_warmup_steps = 12;
-  bool is_interrupted = false;  // The user presses Ctrl-C while it runs.
+  bool is_interrupted = false;         // The user presses Ctrl-C while it runs.
+  std::string counters_absent_reason;  // In its evidence, unless empty.
 };
 
 /// A world without processes and without real time: blocks are answered by a function, the clock
@@ -157,6 +158,9 @@ class FakeWorld {
          fake);
     fill(record.steps, block.num_measured_steps, block, fake);
     record.evidence["detected_warmup_steps"] = fake.detected_warmup_steps;
+    if (!fake.counters_absent_reason.empty()) {
+      record.evidence["counters_absent_reason"] = fake.counters_absent_reason;
+    }
     record.evidence["number"] = ran.size();  // No two blocks are the same file.
     return record;
   }

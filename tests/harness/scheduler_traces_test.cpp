@@ -139,5 +139,65 @@ TEST(RunTraces, RefuseToResumeWithoutMemoryBlocks) {
   EXPECT_THROW(world.resume(traced_plan(1)), ConfigError);
 }
 
+Plan plan_with_counters(Plan plan) {
+  plan.num_counter_steps = 4;
+  return plan;
+}
+
+TEST(RunTraces, EndWithACountersBlockOfEachArmOnAGpu) {
+  FakeWorld world;
+  world.machine.gpu_list = {{.uuid = "GPU-a", .name = "H"}};
+  Plan plan = plan_with_counters(gpu_plan(1));
+  plan.num_memory_steps = 3;
+  EXPECT_EQ(world.start(plan).end, RunEnd::kDone);
+  EXPECT_THAT(arms_of_kind(world, BlockKind::kCounters), ElementsAre("baseline", "attention=math"));
+  EXPECT_EQ(world.ran.back().kind, BlockKind::kCounters);
+  EXPECT_EQ(world.ran.back().num_measured_steps, 4);
+  EXPECT_THAT(world.open().manifest.notes, IsEmpty());
+}
+
+TEST(RunTraces, DoNotAskEveryArmForCountersThatTheMachineRefuses) {
+  FakeWorld world;
+  world.machine.gpu_list = {{.uuid = "GPU-a", .name = "H"}};
+  world.answer = [](const BlockConfig& block, int) {
+    FakeBlock fake;
+    if (block.kind == BlockKind::kCounters) fake.counters_absent_reason = "no permission";
+    return fake;
+  };
+  EXPECT_EQ(world.start(plan_with_counters(gpu_plan(1))).end, RunEnd::kDone);
+  EXPECT_THAT(arms_of_kind(world, BlockKind::kCounters), ElementsAre("baseline"));
+  EXPECT_TRUE(world.open().manifest.failed_arms.empty());
+  EXPECT_THAT(world.open().manifest.notes,
+              ElementsAre("Hardware counters are not available: no permission."));
+}
+
+TEST(RunTraces, SayThatACpuHasNoCounters) {
+  FakeWorld world;
+  EXPECT_EQ(world.start(plan_with_counters(plan_of_rounds(1))).end, RunEnd::kDone);
+  EXPECT_THAT(arms_of_kind(world, BlockKind::kCounters), IsEmpty());
+  EXPECT_THAT(world.open().manifest.notes, ElementsAre(HasSubstr("not applicable on a CPU")));
+}
+
+TEST(RunTraces, RefuseToResumeWithoutCounters) {
+  FakeWorld world;
+  world.machine.gpu_list = {{.uuid = "GPU-a", .name = "H"}};
+  interrupt_block(world, 4);
+  world.start(plan_with_counters(gpu_plan(1)));
+  EXPECT_THROW(world.resume(gpu_plan(1)), ConfigError);
+}
+
+TEST(RunTraces, ShowWholeGraphsWhereThatIsAskedFor) {
+  FakeWorld world;
+  world.machine.gpu_list = {{.uuid = "GPU-a", .name = "H"}};
+  Plan plan = gpu_plan(1);
+  plan.num_trace_steps = 5;
+  plan.num_graph_trace_steps = 2;
+  EXPECT_EQ(world.start(plan).end, RunEnd::kDone);
+  EXPECT_THAT(arms_of_kind(world, BlockKind::kGraphTrace),
+              ElementsAre("baseline", "attention=math"));
+  EXPECT_EQ(world.ran.back().kind, BlockKind::kGraphTrace);
+  EXPECT_EQ(world.ran.back().num_measured_steps, 2);
+}
+
 }  // namespace
 }  // namespace steplens

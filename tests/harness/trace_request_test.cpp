@@ -90,7 +90,7 @@ TEST_F(TraceRequestTest, NamesTheVariableThatIsWrong) {
     const char* message;
   } cases[] = {
       {"STEPLENS_TRACE_KIND", "graphs",
-       "STEPLENS_TRACE_KIND: \"graphs\" is not one of trace, graph-trace, null"},
+       "STEPLENS_TRACE_KIND: \"graphs\" is not one of trace, graph-trace, counters, null"},
       {"STEPLENS_TRACE_FIRST_STEP", "-1",
        "STEPLENS_TRACE_FIRST_STEP: \"-1\" is no whole number of at least 0"},
       {"STEPLENS_TRACE_STEPS", "0", "STEPLENS_TRACE_STEPS: \"0\" is no whole number of at least 1"},
@@ -108,7 +108,8 @@ TEST_F(TraceRequestTest, NamesTheVariableThatIsWrong) {
 }
 
 TEST(TraceKind, GoesByItsName) {
-  for (const TraceKind kind : {TraceKind::kTrace, TraceKind::kGraphTrace, TraceKind::kNull}) {
+  for (const TraceKind kind :
+       {TraceKind::kTrace, TraceKind::kGraphTrace, TraceKind::kCounters, TraceKind::kNull}) {
     EXPECT_EQ(trace_kind_from_name(name_of(kind)), kind);
   }
   EXPECT_THROW(trace_kind_from_name(""), ConfigError);

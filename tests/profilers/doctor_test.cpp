@@ -58,6 +58,8 @@ class DoctorTest : public testing::Test {
     folder_.write("site/torch/lib/libtorch_cpu.so", "");
     folder_.write("site/nvidia/nccl/lib/libnccl.so.2", "");
     folder_.write("site/nvidia/cu13/lib/libcupti.so.13", "");
+    folder_.write("site/nvidia/cu13/lib/libnvperf_host.so", "");
+    folder_.write("site/nvidia/cu13/lib/libnvperf_target.so", "");
     write_program("bin/steplens-worker");
     write_program("cuda/bin/nvcc");
     folder_.write("cuda/include/cuda_runtime_api.h", "/* x */\n#define CUDART_VERSION  13000\n");
@@ -199,6 +201,17 @@ TEST_F(DoctorTest, ShowsWhyALibraryDoesNotLoad) {
   EXPECT_THAT(check("NCCL").finding, HasSubstr("libcudart.so.13"));
   std::filesystem::remove(folder_.path() / "site/nvidia/cu13/lib/libcupti.so.13");
   EXPECT_EQ(check("CUPTI").status, Status::kMissing);
+}
+
+TEST_F(DoctorTest, WantsTheLibrariesOfCountersBesideCupti) {
+  EXPECT_EQ(check("CUPTI").status, Status::kOk);
+  why_not_loadable_["libnvperf_host.so"] = "wrong ELF class";
+  EXPECT_EQ(check("CUPTI").status, Status::kWarning);
+  EXPECT_THAT(check("CUPTI").finding, HasSubstr("without libnvperf_host.so: wrong ELF class"));
+  why_not_loadable_.clear();
+  std::filesystem::remove(folder_.path() / "site/nvidia/cu13/lib/libnvperf_target.so");
+  EXPECT_EQ(check("CUPTI").status, Status::kWarning);
+  EXPECT_THAT(check("CUPTI").finding, HasSubstr("libnvperf_target.so: it is not there"));
 }
 
 TEST_F(DoctorTest, KnowsWhoMayReadCounters) {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/profilers/cupti_replay.h"
+#include "tests/profilers/pm_replay.h"
 #include "tests/profilers/temporary_folder.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -238,6 +239,88 @@ TEST_F(TraceSessionTest, WritesWhileOtherThreadsGoOn) {
   EXPECT_EQ(trace.steps.size(), 5u);
   EXPECT_EQ(trace.gpu_ops.size(), 10u);
   EXPECT_EQ(session_->finish(), "");
+}
+
+class CountersSessionTest : public TraceSessionTest {
+ protected:
+  CountersSessionTest() {
+    request_.kind = TraceKind::kCounters;
+    request_.first_step = 1;
+    request_.num_steps = 2;
+  }
+  void start_counters() {
+    start();
+    session_->set_current_device([] { return std::optional<std::size_t>(2); });
+    session_->start_counters(&pm_api_, "");
+  }
+  void sample_now(double percent) {
+    const auto now = static_cast<std::uint64_t>(unix_now_ns());
+    pm_.push({.start_ns = now - 10,
+              .end_ns = now,
+              .percents = {{"sm__cycles_active.avg.pct_of_peak_sustained_elapsed", percent}}});
+  }
+  std::string sm_active_reason() const {
+    const Trace trace = this->trace();
+    return trace.text(trace.counter_tracks.at(0).absent_reason);
+  }
+
+  PmReplay pm_;
+  const PmSamplingApi pm_api_ = PmReplay::api();
+};
+
+TEST_F(CountersSessionTest, PutsTheWindowsSamplesBesideItsKernels) {
+  start_counters();
+  step();  // Warm-up: sampling begins here.
+  EXPECT_TRUE(pm_.is_enabled);
+  EXPECT_EQ(pm_.device_index, 2U);
+  sample_now(10);
+  session_->ranges().push(0, "step");
+  launch("forward");
+  sample_now(70);
+  session_->ranges().pop(0);
+  step();
+  EXPECT_FALSE(pm_.is_enabled);
+  const Trace trace = this->trace();
+  EXPECT_EQ(trace.info["kind"], "counters");
+  EXPECT_EQ(trace.gpu_ops.size(), 3u);
+  ASSERT_EQ(trace.counter_tracks.size(), pm_metrics().size());
+  ASSERT_EQ(trace.counter_samples.size(), pm_metrics().size());  // One sample in the window.
+  EXPECT_EQ(trace.text(trace.counter_tracks[0].name), "sm_active");
+  EXPECT_DOUBLE_EQ(trace.counter_samples[0].value, 0.7);
+  EXPECT_GE(trace.counter_samples[0].time_ns, trace.steps[0].start_ns);
+  EXPECT_LE(trace.counter_samples[0].time_ns, trace.steps[0].end_ns);
+}
+
+TEST_F(CountersSessionTest, TracesKernelsWhereCountersAreRefused) {
+  pm_.failures["counter_availability"] = CUPTI_ERROR_INSUFFICIENT_PRIVILEGES;
+  start_counters();
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_EQ(session_->finish(), "");
+  EXPECT_EQ(trace().gpu_ops.size(), 4u);
+  EXPECT_THAT(sm_active_reason(), HasSubstr("may not read performance counters"));
+  EXPECT_EQ(trace().info["counters_absent_reason"], sm_active_reason());
+}
+
+TEST_F(CountersSessionTest, SaysWhyPmSamplingIsNotThere) {
+  start();
+  session_->start_counters(nullptr, "libnvperf_host.so cannot be loaded");
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_EQ(sm_active_reason(), "libnvperf_host.so cannot be loaded");
+}
+
+TEST_F(CountersSessionTest, SaysThatNoThreadOfAStepUsedCuda) {
+  start_counters();
+  session_->set_current_device([]() -> std::optional<std::size_t> { return std::nullopt; });
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_THAT(sm_active_reason(), HasSubstr("no range named \"step\" on a thread that uses CUDA"));
+}
+
+TEST_F(CountersSessionTest, IsNotThereForOtherKinds) {
+  request_.kind = TraceKind::kTrace;
+  start();
+  EXPECT_FALSE(session_->wants_counters());
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_TRUE(trace().counter_tracks.empty());
 }
 
 }  // namespace

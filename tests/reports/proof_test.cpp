@@ -136,5 +136,42 @@ TEST(Prove, HoldsAnArmWithATraceToWhatItsKernelsShow) {
   EXPECT_THAT(proof().reason, HasSubstr("trace.attention_flash absent: 12 a step against 24"));
 }
 
+TEST(Prove, SaysWhyAnArmThatNeverRanHasNoCounters) {
+  BundleBuilder builder;
+  builder.add_arm("attention", "math").proof_claims = {{"math", Claim::kPresent}};
+  builder.manifest().failed_arms["attention=math"] =
+      "unsupported: attention=math cannot run with float32, head_dim 16";
+  const Bundle bundle = builder.bundle();
+  EXPECT_EQ(prove(bundle, bundle.manifest.arms[1]).reason,
+            "no pilot of this arm has counters: unsupported: attention=math cannot run with "
+            "float32, head_dim 16");
+}
+
+TEST(Prove, SaysWhatTheDispatcherSawWhereAttentionFellBack) {
+  BundleBuilder builder;
+  builder.add_arm("attention", "math").proof_claims = {{"math", Claim::kPresent}};
+  builder.add_pilot("baseline", {{"flash", 12}});
+  builder.add_pilot("attention=math", {{"flash", 12}});
+  BlockRecord& block = builder.add_block("attention=math", BlockKind::kThroughput, 0, 1'000'000);
+  block.evidence["attention"] = {{"wanted", "math"},        {"chosen", "none"},
+                                 {"would_choose", "flash"}, {"why_not", "too long"},
+                                 {"dtype", "float"},        {"head_dim", 16},
+                                 {"num_heads", 4},          {"num_kv_heads", 2},
+                                 {"mask", "causal"},        {"sequence_length", 512}};
+  const auto reason = [&] {
+    const Bundle bundle = builder.bundle();
+    const ProofResult result = prove(bundle, bundle.manifest.arms[1]);
+    EXPECT_EQ(result.proof, Proof::kNoEffect);
+    return result.reason;
+  };
+  EXPECT_THAT(reason(), HasSubstr("; asked for math with float, head_dim 16, 4 heads over 2 "
+                                  "key-value heads, a causal mask and sequence_length 512, the "
+                                  "library takes flash: too long"));
+  block.evidence["attention"]["chosen"] = "math";
+  block.evidence["attention"]["would_choose"] = nullptr;
+  block.evidence["attention"]["why_not"] = nullptr;
+  EXPECT_THAT(reason(), HasSubstr("sequence_length 512, the library takes math"));
+}
+
 }  // namespace
 }  // namespace steplens

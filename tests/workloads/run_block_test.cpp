@@ -231,5 +231,12 @@ TEST_F(RunBlock, AccumulationThatHoldsTheMicroBatchSeesTheSameTokensInFewerSteps
   EXPECT_EQ(record.data_set_hash, reference.data_set_hash);
 }
 
+TEST_F(RunBlock, RecordsWhatTheDispatcherSaidAboutAttention) {
+  const nlohmann::json attention = run(tiny_config()).evidence.at("attention");
+  EXPECT_EQ(attention.at("wanted"), name_of(tiny_config().attention));
+  EXPECT_EQ(attention.at("chosen"), attention.at("wanted"));
+  EXPECT_TRUE(attention.at("why_not").is_null());
+}
+
 }  // namespace
 }  // namespace steplens

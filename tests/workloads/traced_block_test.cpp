@@ -34,10 +34,10 @@ class TracedBlock : public ::testing::Test {
   static RunConfig config() { return tiny_config(); }
 
   // Runs one traced block in the real worker and reads both of its files.
-  void run(const RunConfig& config) {
+  void run(const RunConfig& config, BlockKind kind = BlockKind::kTrace) {
     const BlockConfig block{.config = config,
                             .seed = config.seed,
-                            .kind = BlockKind::kTrace,
+                            .kind = kind,
                             .arm = "arm",
                             .num_warmup_steps = 2,
                             .num_measured_steps = kNumSteps,
@@ -141,6 +141,27 @@ TEST_F(TracedBlock, ShowsTheBlocksThatCheckpointingRunsAgain) {
   run(checkpointed);
   EXPECT_EQ(counter("recomputed_blocks"), kNumLayers);
   EXPECT_THAT(modules(Phase::kBackward), Contains("block 1/attention"));
+}
+
+TEST_F(TracedBlock, SaysWhyItHasNoHardwareCountersAndIsUsable) {
+  run(config(), BlockKind::kCounters);
+  EXPECT_EQ(trace_.info.at("kind"), "counters");
+  EXPECT_EQ(trace_.steps.size(), static_cast<std::size_t>(kNumSteps));
+  EXPECT_FALSE(trace_.gpu_ops.empty());
+  const std::string reason = record_.evidence.at("counters_absent_reason").get<std::string>();
+  EXPECT_NE(reason, "");
+  const nlohmann::json& counters = record_.evidence.at("hardware_counters");
+  EXPECT_EQ(counters.at(0).at("name"), "sm_active");
+  for (const nlohmann::json& counter : counters) {
+    EXPECT_TRUE(counter.at("mean_ratio").is_null());
+    EXPECT_EQ(counter.at("absent_reason"), reason);
+  }
+}
+
+TEST_F(TracedBlock, RecordsWholeGraphsAsAKindOfItsOwn) {
+  run(config(), BlockKind::kGraphTrace);
+  EXPECT_EQ(trace_.info.at("kind"), "graph-trace");
+  EXPECT_EQ(trace_.steps.size(), static_cast<std::size_t>(kNumSteps));
 }
 
 }  // namespace
