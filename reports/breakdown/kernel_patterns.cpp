@@ -44,6 +44,8 @@ constexpr KernelPattern kPatterns[] = {
     {kAttention, "flash"},
     {kAttention, "attention"},
     {kAttention, "scaled_dot_product"},
+    {kAttention, "cudnn::fusion::compute_dot_do_o"},  // Around its backward kernel.
+    {kAttention, "cudnn::fusion::convert_dq"},
 
     {kLoss, "nll_loss"},
     {kLoss, "nllloss"},

@@ -30,6 +30,9 @@ constexpr Named kNames[] = {
     {"void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16, float, false>", kGemm},
     {"void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false>", kGemm},
     // Attention
+    {"void cudnn::fusion::compute_dot_do_o_specialized<true, 64>(void const*, void const*)",
+     kAttention},
+    {"void cudnn::fusion::convert_dq_to_16bits<true>(void const*, void*)", kAttention},
     {"cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_4x1x1_cga1x1x1",
      kAttention},
     {"void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128, 4, "
