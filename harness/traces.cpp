@@ -19,22 +19,22 @@ void note_once(BundleWriter& writer, std::string note) {
 
 // A kind of block that explains an arm, one an arm.
 struct ExplainingKind {
-  BlockKind kind;
   std::string_view what;
   std::string_view plural;
   std::int64_t Manifest::* num_steps;
+  BlockKind kind;
   bool includes_external_arms;
   bool needs_gpu;
 };
 constexpr ExplainingKind kKinds[] = {
-    {BlockKind::kTrace, "trace", "traces", &Manifest::num_trace_steps, true, false},
-    {BlockKind::kGraphTrace, "trace of whole graphs", "traces of whole graphs",
-     &Manifest::num_graph_trace_steps, true, true},
+    {"trace", "traces", &Manifest::num_trace_steps, BlockKind::kTrace, true, false},
+    {"trace of whole graphs", "traces of whole graphs", &Manifest::num_graph_trace_steps,
+     BlockKind::kGraphTrace, true, true},
     // The tracker is a part of our own worker.
-    {BlockKind::kMemory, "memory account", "memory accounts", &Manifest::num_memory_steps, false,
+    {"memory account", "memory accounts", &Manifest::num_memory_steps, BlockKind::kMemory, false,
      false},
-    {BlockKind::kCounters, "trace with hardware counters", "traces with hardware counters",
-     &Manifest::num_counter_steps, true, true},
+    {"trace with hardware counters", "traces with hardware counters", &Manifest::num_counter_steps,
+     BlockKind::kCounters, true, true},
 };
 
 // Of a block that was there in vain: the machine refuses its counters, whatever the arm.

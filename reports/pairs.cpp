@@ -96,10 +96,6 @@ const BlockRecord* find_memory(const Bundle& bundle, std::string_view arm) {
   return block_at(bundle, last_row(bundle, arm, BlockKind::kMemory));
 }
 
-const BlockRecord* find_counters(const Bundle& bundle, std::string_view arm) {
-  return block_at(bundle, last_row(bundle, arm, BlockKind::kCounters));
-}
-
 std::filesystem::path trace_path(const Bundle& bundle, std::string_view arm, BlockKind kind) {
   const std::size_t row = last_row(bundle, arm, kind);
   if (row == bundle.blocks.size()) return {};

@@ -37,7 +37,6 @@ const BlockRecord* find_pilot(const Bundle& bundle, std::string_view arm);
 const BlockRecord* find_trace(const Bundle& bundle, std::string_view arm);
 /// The last block of kind "memory" of an arm that ended "ok", or nullptr.
 const BlockRecord* find_memory(const Bundle& bundle, std::string_view arm);
-const BlockRecord* find_counters(const Bundle& bundle, std::string_view arm);
 /// Path of the trace file of an arm's last good block of that kind; empty where there is none.
 std::filesystem::path trace_path(const Bundle& bundle, std::string_view arm,
                                  BlockKind kind = BlockKind::kTrace);

@@ -72,11 +72,13 @@ std::vector<CounterArm> read_counter_arms(const Bundle& bundle, const Results& r
     const fs::path path = trace_path(bundle, row->name, BlockKind::kCounters);
     if (path.empty()) continue;
     try {
+      const Trace trace = read_trace(path);
       CounterArm arm{.arm = row->name,
-                     .summary = summarize_counters(read_trace(path)),
+                     .summary = summarize_counters(trace),
                      .throughput_step_ns = row->step_wall_ns};
-      const BlockRecord* block = find_counters(bundle, row->name);
-      if (block != nullptr && block->steps.size() > 0) arm.step_ns = mean_step_wall_ns(*block);
+      // On the device's clock, as for traces: the host ends the recording in its last step.
+      const double step_ns = compute_breakdown(trace).mean_step_ns();
+      if (step_ns > 0) arm.step_ns = step_ns;
       arms.push_back(std::move(arm));
     } catch (const ConfigError& error) {
       fmt::print(stderr, "steplens: no hardware counters of {}: {}\n", row->name, error.what());

@@ -40,8 +40,6 @@ Params sized(std::size_t size) {
 
 }  // namespace
 
-#define SL_PM_PARAMS(name, type) auto name = sized<type>(type##_STRUCT_SIZE)
-
 std::span<const PmMetric> pm_metrics() { return kMetrics; }
 
 PmSamples absent_pm_samples(const std::string& reason) {
@@ -58,7 +56,8 @@ class PmSampler::Host {
   Host(const PmSampler& sampler, const std::string& chip,
        std::span<const std::uint8_t> availability)
       : sampler_(sampler) {
-    SL_PM_PARAMS(params, CUpti_Profiler_Host_Initialize_Params);
+    auto params = sized<CUpti_Profiler_Host_Initialize_Params>(
+        CUpti_Profiler_Host_Initialize_Params_STRUCT_SIZE);
     params.profilerType = CUPTI_PROFILER_TYPE_PM_SAMPLING;
     params.pChipName = chip.c_str();
     params.pCounterAvailabilityImage = availability.empty() ? nullptr : availability.data();
@@ -66,7 +65,8 @@ class PmSampler::Host {
     object_ = params.pHostObject;
   }
   ~Host() {
-    SL_PM_PARAMS(params, CUpti_Profiler_Host_Deinitialize_Params);
+    auto params = sized<CUpti_Profiler_Host_Deinitialize_Params>(
+        CUpti_Profiler_Host_Deinitialize_Params_STRUCT_SIZE);
     params.pHostObject = object_;
     sampler_.api_.host_deinitialize(&params);
   }
@@ -74,7 +74,8 @@ class PmSampler::Host {
   Host& operator=(const Host&) = delete;
 
   bool has(const char* metric) const {
-    SL_PM_PARAMS(params, CUpti_Profiler_Host_GetMetricProperties_Params);
+    auto params = sized<CUpti_Profiler_Host_GetMetricProperties_Params>(
+        CUpti_Profiler_Host_GetMetricProperties_Params_STRUCT_SIZE);
     params.pHostObject = object_;
     params.pMetricName = metric;
     return sampler_.api_.metric_properties(&params) == CUPTI_SUCCESS;
@@ -82,16 +83,19 @@ class PmSampler::Host {
 
   // The image that configures the device for all of `metrics`.
   std::vector<std::uint8_t> configure(std::vector<const char*>& metrics) {
-    SL_PM_PARAMS(added, CUpti_Profiler_Host_ConfigAddMetrics_Params);
+    auto added = sized<CUpti_Profiler_Host_ConfigAddMetrics_Params>(
+        CUpti_Profiler_Host_ConfigAddMetrics_Params_STRUCT_SIZE);
     added.pHostObject = object_;
     added.ppMetricNames = metrics.data();
     added.numMetrics = metrics.size();
     sampler_.check("cuptiProfilerHostConfigAddMetrics", sampler_.api_.add_metrics(&added));
-    SL_PM_PARAMS(size, CUpti_Profiler_Host_GetConfigImageSize_Params);
+    auto size = sized<CUpti_Profiler_Host_GetConfigImageSize_Params>(
+        CUpti_Profiler_Host_GetConfigImageSize_Params_STRUCT_SIZE);
     size.pHostObject = object_;
     sampler_.check("cuptiProfilerHostGetConfigImageSize", sampler_.api_.config_image_size(&size));
     std::vector<std::uint8_t> image(size.configImageSize);
-    SL_PM_PARAMS(filled, CUpti_Profiler_Host_GetConfigImage_Params);
+    auto filled = sized<CUpti_Profiler_Host_GetConfigImage_Params>(
+        CUpti_Profiler_Host_GetConfigImage_Params_STRUCT_SIZE);
     filled.pHostObject = object_;
     filled.configImageSize = image.size();
     filled.pConfigImage = image.data();
@@ -103,7 +107,8 @@ class PmSampler::Host {
 
   void evaluate(std::span<const std::uint8_t> counter_data, std::size_t index,
                 std::vector<const char*>& metrics, std::vector<double>& values) const {
-    SL_PM_PARAMS(params, CUpti_Profiler_Host_EvaluateToGpuValues_Params);
+    auto params = sized<CUpti_Profiler_Host_EvaluateToGpuValues_Params>(
+        CUpti_Profiler_Host_EvaluateToGpuValues_Params_STRUCT_SIZE);
     params.pHostObject = object_;
     params.pCounterDataImage = counter_data.data();
     params.counterDataImageSize = counter_data.size();
@@ -129,7 +134,7 @@ PmSampler::~PmSampler() { stop(); }
 std::string PmSampler::error_text(const char* call, CUptiResult result) const {
   const char* text = nullptr;
   if (api_.result_string(result, &text) != CUPTI_SUCCESS || text == nullptr) text = "error";
-  const std::string what = fmt::format("{}: {} ({})", call, text, static_cast<int>(result));
+  std::string what = fmt::format("{}: {} ({})", call, text, static_cast<int>(result));
   if (result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES) {
     return fmt::format(
         "this process may not read performance counters; `steplens doctor` says what to do ({})",
@@ -161,7 +166,8 @@ void PmSampler::choose_metrics(const std::string& chip,
   const auto try_metrics = [&](std::vector<const char*> metrics) {
     auto host = std::make_unique<Host>(*this, chip, availability);
     std::vector<std::uint8_t> image = host->configure(metrics);
-    SL_PM_PARAMS(passes, CUpti_Profiler_Host_GetNumOfPasses_Params);
+    auto passes = sized<CUpti_Profiler_Host_GetNumOfPasses_Params>(
+        CUpti_Profiler_Host_GetNumOfPasses_Params_STRUCT_SIZE);
     passes.configImageSize = image.size();
     passes.pConfigImage = image.data();
     check("cuptiProfilerHostGetNumOfPasses", api_.num_passes(&passes));
@@ -197,12 +203,14 @@ void PmSampler::choose_metrics(const std::string& chip,
 }
 
 void PmSampler::configure(std::size_t device_index) {
-  SL_PM_PARAMS(initialized, CUpti_Profiler_Initialize_Params);
+  auto initialized =
+      sized<CUpti_Profiler_Initialize_Params>(CUpti_Profiler_Initialize_Params_STRUCT_SIZE);
   check("cuptiProfilerInitialize", api_.initialize(&initialized));
-  SL_PM_PARAMS(chip, CUpti_Device_GetChipName_Params);
+  auto chip = sized<CUpti_Device_GetChipName_Params>(CUpti_Device_GetChipName_Params_STRUCT_SIZE);
   chip.deviceIndex = device_index;
   check("cuptiDeviceGetChipName", api_.chip_name(&chip));
-  SL_PM_PARAMS(available, CUpti_PmSampling_GetCounterAvailability_Params);
+  auto available = sized<CUpti_PmSampling_GetCounterAvailability_Params>(
+      CUpti_PmSampling_GetCounterAvailability_Params_STRUCT_SIZE);
   available.deviceIndex = device_index;
   check("cuptiPmSamplingGetCounterAvailability", api_.counter_availability(&available));
   std::vector<std::uint8_t> availability(available.counterAvailabilityImageSize);
@@ -210,11 +218,12 @@ void PmSampler::configure(std::size_t device_index) {
   check("cuptiPmSamplingGetCounterAvailability", api_.counter_availability(&available));
   choose_metrics(chip.pChipName == nullptr ? "" : chip.pChipName, availability);
 
-  SL_PM_PARAMS(enabled, CUpti_PmSampling_Enable_Params);
+  auto enabled = sized<CUpti_PmSampling_Enable_Params>(CUpti_PmSampling_Enable_Params_STRUCT_SIZE);
   enabled.deviceIndex = device_index;
   check("cuptiPmSamplingEnable", api_.enable(&enabled));
   object_ = enabled.pPmSamplingObject;
-  SL_PM_PARAMS(config, CUpti_PmSampling_SetConfig_Params);
+  auto config =
+      sized<CUpti_PmSampling_SetConfig_Params>(CUpti_PmSampling_SetConfig_Params_STRUCT_SIZE);
   config.pPmSamplingObject = object_;
   config.configSize = config_image_.size();
   config.pConfig = config_image_.data();
@@ -224,7 +233,8 @@ void PmSampler::configure(std::size_t device_index) {
   // The other mode overwrites in silence.
   config.hwBufferAppendMode = CUPTI_PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_OLDEST;
   check("cuptiPmSamplingSetConfig", api_.set_config(&config));
-  SL_PM_PARAMS(size, CUpti_PmSampling_GetCounterDataSize_Params);
+  auto size = sized<CUpti_PmSampling_GetCounterDataSize_Params>(
+      CUpti_PmSampling_GetCounterDataSize_Params_STRUCT_SIZE);
   size.pPmSamplingObject = object_;
   size.pMetricNames = metrics_.data();
   size.numMetrics = metrics_.size();
@@ -235,7 +245,7 @@ void PmSampler::configure(std::size_t device_index) {
   percents_.resize(metrics_.size());
   samples_.interval_ns = options_.interval_ns;
 
-  SL_PM_PARAMS(started, CUpti_PmSampling_Start_Params);
+  auto started = sized<CUpti_PmSampling_Start_Params>(CUpti_PmSampling_Start_Params_STRUCT_SIZE);
   started.pPmSamplingObject = object_;
   check("cuptiPmSamplingStart", api_.start(&started));
   is_running_ = true;
@@ -243,7 +253,8 @@ void PmSampler::configure(std::size_t device_index) {
 }
 
 void PmSampler::reset_counter_data() {
-  SL_PM_PARAMS(params, CUpti_PmSampling_CounterDataImage_Initialize_Params);
+  auto params = sized<CUpti_PmSampling_CounterDataImage_Initialize_Params>(
+      CUpti_PmSampling_CounterDataImage_Initialize_Params_STRUCT_SIZE);
   params.pPmSamplingObject = object_;
   params.counterDataSize = counter_data_.size();
   params.pCounterData = counter_data_.data();
@@ -255,7 +266,8 @@ void PmSampler::decode() {
   if (!samples_.failure.empty()) return;
   try {
     while (true) {
-      SL_PM_PARAMS(params, CUpti_PmSampling_DecodeData_Params);
+      auto params =
+          sized<CUpti_PmSampling_DecodeData_Params>(CUpti_PmSampling_DecodeData_Params_STRUCT_SIZE);
       params.pPmSamplingObject = object_;
       params.pCounterDataImage = counter_data_.data();
       params.counterDataImageSize = counter_data_.size();
@@ -275,7 +287,8 @@ void PmSampler::decode() {
 }
 
 std::size_t PmSampler::take_completed() {
-  SL_PM_PARAMS(info, CUpti_PmSampling_GetCounterDataInfo_Params);
+  auto info = sized<CUpti_PmSampling_GetCounterDataInfo_Params>(
+      CUpti_PmSampling_GetCounterDataInfo_Params_STRUCT_SIZE);
   info.pCounterDataImage = counter_data_.data();
   info.counterDataImageSize = counter_data_.size();
   check("cuptiPmSamplingGetCounterDataInfo", api_.counter_data_info(&info));
@@ -284,7 +297,8 @@ std::size_t PmSampler::take_completed() {
 }
 
 void PmSampler::take_sample(std::size_t index) {
-  SL_PM_PARAMS(times, CUpti_PmSampling_CounterData_GetSampleInfo_Params);
+  auto times = sized<CUpti_PmSampling_CounterData_GetSampleInfo_Params>(
+      CUpti_PmSampling_CounterData_GetSampleInfo_Params_STRUCT_SIZE);
   times.pPmSamplingObject = object_;
   times.pCounterDataImage = counter_data_.data();
   times.counterDataImageSize = counter_data_.size();
@@ -318,7 +332,7 @@ void PmSampler::stop() {
   thread_.reset();
   if (is_running_) {
     is_running_ = false;
-    SL_PM_PARAMS(params, CUpti_PmSampling_Stop_Params);
+    auto params = sized<CUpti_PmSampling_Stop_Params>(CUpti_PmSampling_Stop_Params_STRUCT_SIZE);
     params.pPmSamplingObject = object_;
     const CUptiResult result = api_.stop(&params);
     if (result != CUPTI_SUCCESS && samples_.failure.empty()) {
@@ -327,7 +341,8 @@ void PmSampler::stop() {
     decode();
   }
   if (object_ != nullptr) {
-    SL_PM_PARAMS(params, CUpti_PmSampling_Disable_Params);
+    auto params =
+        sized<CUpti_PmSampling_Disable_Params>(CUpti_PmSampling_Disable_Params_STRUCT_SIZE);
     params.pPmSamplingObject = object_;
     api_.disable(&params);
     object_ = nullptr;
@@ -339,7 +354,5 @@ PmSamples PmSampler::take_samples() {
   SL_CHECK(!is_running_);
   return std::move(samples_);
 }
-
-#undef SL_PM_PARAMS
 
 }  // namespace steplens

@@ -1,8 +1,8 @@
 #include "reports/counters/counter_use.h"
 
 #include <algorithm>
-#include <numeric>
 #include <span>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -23,7 +23,8 @@ std::vector<const GpuOp*> ops_by_start(const Trace& trace, std::uint8_t device) 
   for (const GpuOp& op : trace.gpu_ops) {
     if (op.device == device && op.end_ns > op.start_ns) ops.push_back(&op);
   }
-  std::ranges::stable_sort(ops, {}, [](const GpuOp* op) { return op->start_ns; });
+  // Those that began together stay in the order of their rows.
+  std::ranges::sort(ops, {}, [](const GpuOp* op) { return std::pair(op->start_ns, op); });
   return ops;
 }
 
@@ -142,9 +143,10 @@ json to_json(const CounterSummary& summary) {
   for (const CounterUse& use : summary.counters) {
     json phases = json::object();
     for (std::size_t i = 0; i < kNumPhases; ++i) {
-      if (!use.mean_by_phase_ratio[i]) continue;
+      const std::optional<double>& mean = use.mean_by_phase_ratio[i];
+      if (!mean) continue;
       const std::string_view name = name_of(static_cast<Phase>(i));
-      phases[std::string(name.empty() ? "none" : name)] = *use.mean_by_phase_ratio[i];
+      phases[std::string(name.empty() ? "none" : name)] = *mean;
     }
     if (use.mean_idle_ratio) phases["idle"] = *use.mean_idle_ratio;
     counters.push_back({{"name", use.name},

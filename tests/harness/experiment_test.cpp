@@ -47,6 +47,21 @@ TEST(ExperimentFromJson, ReadsTheWordsOfTheFlags) {
   EXPECT_FALSE(e.aa);
 }
 
+TEST(ExperimentFromJson, SaysWhichBlocksExplainAnArm) {
+  const Experiment e =
+      parse(R"({"trace_steps": 5, "graph_trace_steps": 2, "memory": false, "counters": true})");
+  EXPECT_EQ(e.trace_steps, 5);
+  EXPECT_EQ(e.graph_trace_steps, 2);
+  EXPECT_EQ(e.memory, false);
+  EXPECT_EQ(e.counters, true);
+  EXPECT_TRUE(e.decides_plan());
+  Experiment flags;
+  flags.counters = false;
+  flags.graph_trace_steps = 0;
+  EXPECT_EQ(overlaid(e, flags).counters, false);
+  EXPECT_EQ(overlaid(e, flags).graph_trace_steps, 0);
+}
+
 TEST(ExperimentFromJson, TakesTogglesAsTheFlagsText) {
   EXPECT_THAT(*parse(R"({"toggles": "attention=math,graph"})").toggles,
               ElementsAre(ToggleChoice{"attention", {"math"}}, ToggleChoice{"graph", {}}));

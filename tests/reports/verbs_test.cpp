@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "tests/reports/bundle_builder.h"
+#include "tests/reports/trace_builder.h"
 #include <CLI/CLI.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "harness/error.h"
+#include "harness/trace/trace_writer.h"
 #include "reports/markdown.h"
 
 namespace steplens {
@@ -73,6 +75,53 @@ TEST_F(Verbs, ReportPrintsTheTableAndWritesTheDocuments) {
   EXPECT_EQ(output.exit_code, 0);
   EXPECT_THAT(output.out, HasSubstr("Fastest: optimizer=fused, +3.08 %"));
   EXPECT_TRUE(fs::exists(bundle() / kReportFileName));
+}
+
+// One step of 2 ms on the device, in which the SMs are active for 60 % of the time.
+Trace counters_trace() {
+  TraceBuilder builder;
+  Trace& trace = builder.trace();
+  trace.info = {
+      {"kind", "counters"}, {"arm", "baseline"}, {"hardware_counters", {"sm_active", "pcie_read"}}};
+  trace.steps = {{.start_ns = 0, .end_ns = 1'000'000}};
+  builder.kernel("k", 100'000, 2'100'000, 0, "step/forward");
+  trace.counter_tracks = {{.name = builder.text("sm_active"), .unit = builder.text("ratio")},
+                          {.name = builder.text("pcie_read"),
+                           .unit = builder.text("ratio"),
+                           .absent_reason = builder.text("no room")}};
+  trace.counter_samples = {{.time_ns = 500'000, .value = 0.4, .track = 0},
+                           {.time_ns = 600'000, .value = 0.8, .track = 0}};
+  return trace;
+}
+
+TEST_F(Verbs, ReportShowsTheCountersOfEachArmsBlock) {
+  BundleBuilder builder = eight_rounds();
+  builder.add_block("baseline", BlockKind::kCounters, -1, 1'000'000);
+  const fs::path folder = folder_.path() / "counters";
+  builder.write(folder);
+  write_trace(folder / "blocks" / builder.manifest().blocks.back().folder / kTraceFileName,
+              counters_trace());
+  const Output output = run({"report", folder.string()});
+  EXPECT_EQ(output.err, "");
+  EXPECT_THAT(output.out, HasSubstr("60.0 % (p95 78.0 %)"));
+  const std::string report = read_file(folder / kReportFileName);
+  // 2 ms against the baseline's 1.001 ms.
+  EXPECT_THAT(report, HasSubstr("| baseline | 60.0 % (p95 78.0 %) | 1.998 |"));
+  EXPECT_THAT(report, HasSubstr("baseline: pcie read not available: no room"));
+}
+
+TEST_F(Verbs, PrintTraceShowsCounters) {
+  const fs::path path = folder_.path() / "trace.slt";
+  write_trace(path, counters_trace());
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(print_trace(path, /*is_json=*/false), 0);
+  const std::string text = testing::internal::GetCapturedStdout();
+  EXPECT_THAT(text, HasSubstr("60.0 % (p95 78.0 %)"));
+  EXPECT_THAT(text, HasSubstr("pcie read not available: no room"));
+  testing::internal::CaptureStdout();
+  print_trace(path, /*is_json=*/true);
+  const auto json = nlohmann::json::parse(testing::internal::GetCapturedStdout());
+  EXPECT_NEAR(json.at("hardware_counters").at(0).at("mean_ratio").get<double>(), 0.6, 1e-12);
 }
 
 TEST_F(Verbs, ReportCanOnlyPrint) {
