@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 
 #include <cuda_runtime_api.h>
 #include <nvtx3/nvToolsExt.h>
