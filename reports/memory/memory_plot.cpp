@@ -122,25 +122,38 @@ class Plot {
     }
   }
 
+  // One level a column, from the level of the first to the end of the last: a corner for each
+  // change that a tenth of a pixel shows.
+  static std::string stairs(const std::vector<double>& levels, bool is_backwards) {
+    std::string path;
+    std::string drawn;
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+      const std::size_t column = is_backwards ? levels.size() - 1 - i : i;
+      const std::string level = fmt::format("{:.1f}", levels[column]);
+      if (i > 0 && level != drawn) {
+        path += fmt::format("H{:.1f}V{}", x_of(is_backwards ? column + 1 : column, levels.size()),
+                            level);
+      }
+      drawn = level;
+    }
+    return path + fmt::format("H{:.1f}", is_backwards ? kLeft : kLeft + kPlotWidth);
+  }
+
   void draw_layer(const Layer& layer, const std::vector<MemoryPoint>& points, double top,
                   std::vector<double>& below) {
-    std::string path;
-    std::vector<std::string> lower;
+    std::vector<double> low, high;
     bool has_bytes = false;
     for (std::size_t i = 0; i < points.size(); ++i) {
       const auto bytes = static_cast<double>(bytes_of(points[i].by_owner, layer.owner));
       has_bytes |= bytes > 0;
-      const double left = x_of(i, points.size());
-      const double right = x_of(i + 1, points.size());
-      const double low = y_of(below[i], top);
+      low.push_back(y_of(below[i], top));
       below[i] += bytes;
-      const double high = y_of(below[i], top);
-      path +=
-          fmt::format("{}{:.2f} {:.2f}L{:.2f} {:.2f}", i == 0 ? "M" : "L", left, high, right, high);
-      lower.push_back(fmt::format("L{:.2f} {:.2f}L{:.2f} {:.2f}", right, low, left, low));
+      high.push_back(y_of(below[i], top));
     }
     if (!has_bytes) return;
-    for (auto it = lower.rbegin(); it != lower.rend(); ++it) path += *it;
+    const std::string path =
+        fmt::format("M{:.1f} {:.1f}", kLeft, high[0]) + stairs(high, /*is_backwards=*/false) +
+        fmt::format("V{:.1f}", low.back()) + stairs(low, /*is_backwards=*/true);
     svg_ += fmt::format("<path d=\"{}Z\" fill=\"{}\"><title>{}</title></path>\n", path,
                         layer.colour, svg_escaped(label_of(layer.owner)));
   }
