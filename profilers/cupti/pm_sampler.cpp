@@ -1,5 +1,6 @@
 #include "profilers/cupti/pm_sampler.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -26,6 +27,12 @@ constexpr std::array kMetrics = {
     PmMetric{"gpu_active", "gr__cycles_active.sum.pct_of_peak_sustained_elapsed"},
     PmMetric{"idle_warp_slots",
              "tpc__warps_inactive_sm_active_realtime.avg.pct_of_peak_sustained_elapsed"},
+    // What the SMs really ran at: it follows the power limit within a sample, NVML's does not.
+    PmMetric{.name = "sm_clock",
+             .metric = "sm__cycles_elapsed.avg.per_second",
+             .unit = "MHz",
+             .scale = 1e-6,
+             .resolution = 0.25},
     PmMetric{"pcie_read", "pcie__read_bytes.avg.pct_of_peak_sustained_elapsed"},
     PmMetric{"pcie_write", "pcie__write_bytes.avg.pct_of_peak_sustained_elapsed"},
 };
@@ -45,7 +52,7 @@ std::span<const PmMetric> pm_metrics() { return kMetrics; }
 PmSamples absent_pm_samples(const std::string& reason) {
   PmSamples samples;
   for (const PmMetric& metric : kMetrics) {
-    samples.counters.push_back({.name = metric.name, .absent_reason = reason});
+    samples.counters.push_back({.name = metric.name, .unit = metric.unit, .absent_reason = reason});
   }
   return samples;
 }
@@ -174,6 +181,10 @@ void PmSampler::choose_metrics(const std::string& chip,
     if (passes.numOfPasses != 1) return false;
     host_ = std::move(host);
     metrics_ = std::move(metrics);
+    sampled_.clear();
+    for (const char* name : metrics_) {
+      sampled_.push_back(&*std::ranges::find(kMetrics, name, &PmMetric::metric));
+    }
     config_image_ = std::move(image);
     return true;
   };
@@ -185,6 +196,7 @@ void PmSampler::choose_metrics(const std::string& chip,
       if (is_known) known.push_back(metric.metric);
       samples_.counters.push_back(
           {.name = metric.name,
+           .unit = metric.unit,
            .absent_reason = is_known ? "" : fmt::format("chip {} has no {}", chip, metric.metric)});
     }
   }
@@ -242,7 +254,7 @@ void PmSampler::configure(std::size_t device_index) {
   check("cuptiPmSamplingGetCounterDataSize", api_.counter_data_size(&size));
   counter_data_.resize(size.counterDataSize);
   reset_counter_data();
-  percents_.resize(metrics_.size());
+  raw_values_.resize(metrics_.size());
   samples_.interval_ns = options_.interval_ns;
 
   auto started = sized<CUpti_PmSampling_Start_Params>(CUpti_PmSampling_Start_Params_STRUCT_SIZE);
@@ -323,9 +335,13 @@ void PmSampler::take_sample(std::size_t index) {
   }
   previous_end_ns_ = end_ns;
   if (middle_ns < window_start_ns_) return;
-  host_->evaluate(counter_data_, index, metrics_, percents_);
+  host_->evaluate(counter_data_, index, metrics_, raw_values_);
   samples_.times_ns.push_back(middle_ns);
-  for (const double percent : percents_) samples_.values.push_back(percent / 100);
+  for (std::size_t i = 0; i < sampled_.size(); ++i) {
+    const PmMetric& metric = *sampled_[i];
+    samples_.values.push_back(std::round(raw_values_[i] * metric.scale / metric.resolution) *
+                              metric.resolution);
+  }
 }
 
 void PmSampler::stop() {

@@ -20,7 +20,11 @@ namespace steplens {
 /// One hardware counter that is sampled.
 struct PmMetric {
   std::string_view name;  // Of its track in the trace.
-  const char* metric;     // As CUPTI calls it; a percentage of the peak.
+  const char* metric;     // As CUPTI calls it; a percentage of the peak where nothing else is said.
+  std::string_view unit = "ratio";
+  double scale = 0.01;  // From CUPTI's value to the unit.
+  /// Values are rounded to it, so that a trace is half as large: 0.006 %.
+  double resolution = 0x1p-14;
 };
 /// The most wanted first: what does not fit into one pass of the hardware is left out from behind.
 std::span<const PmMetric> pm_metrics();
@@ -72,14 +76,15 @@ class PmSampler {
   const PmSamplingApi& api_;
   const PmSamplerOptions options_;
   std::unique_ptr<Host> host_;
-  std::vector<const char*> metrics_;  // That are sampled.
+  std::vector<const char*> metrics_;      // That are sampled.
+  std::vector<const PmMetric*> sampled_;  // The same, in the same order.
   std::vector<std::uint8_t> config_image_;
   std::vector<std::uint8_t> counter_data_;
   CUpti_PmSampling_Object* object_ = nullptr;
   bool is_running_ = false;
   std::atomic<std::int64_t> window_start_ns_;
   std::int64_t previous_end_ns_ = 0;  // Of the last valid sample; 0: none yet.
-  std::vector<double> percents_;      // Of one sample.
+  std::vector<double> raw_values_;    // Of one sample, as CUPTI gives them.
   PmSamples samples_;
   std::optional<PeriodicThread> thread_;  // Last: it ends before what it uses.
 };

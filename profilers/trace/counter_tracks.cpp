@@ -91,7 +91,7 @@ void add_pm_samples(const PmSamples& samples, Trace& trace) {
       reason = samples.failure.empty() ? "no sample was taken in the window" : samples.failure;
     }
     trace.counter_tracks.push_back({.name = string_of(trace, counter.name),
-                                    .unit = string_of(trace, "ratio"),
+                                    .unit = string_of(trace, std::string(counter.unit)),
                                     .absent_reason = string_of(trace, reason)});
     if (!counter.absent_reason.empty()) continue;
     for (std::size_t i = 0; i < samples.times_ns.size(); ++i) {

@@ -22,7 +22,7 @@ std::vector<std::string> sampled_names(std::span<const CounterArm> arms) {
   std::vector<std::string> names;
   for (const CounterArm& arm : arms) {
     for (const CounterUse& use : arm.summary.counters) {
-      if (use.mean_ratio && std::ranges::find(names, use.name) == names.end()) {
+      if (use.mean && std::ranges::find(names, use.name) == names.end()) {
         names.push_back(use.name);
       }
     }
@@ -35,10 +35,15 @@ const CounterUse* find_use(const CounterArm& arm, const std::string& name) {
   return it == arm.summary.counters.end() ? nullptr : &*it;
 }
 
+// In the counter's unit.
+std::string value_cell(const CounterUse& use, std::optional<double> value) {
+  if (!value) return std::string(kNoNumber);
+  return use.unit == "MHz" ? fmt::format("{:.0f} MHz", *value) : format_percent(*value);
+}
+
 std::string mean_cell(const CounterUse* use) {
-  if (use == nullptr || !use->mean_ratio) return std::string(kNoNumber);
-  return fmt::format("{} (p95 {})", format_percent(*use->mean_ratio),
-                     format_or_absent(use->p95_ratio, format_percent));
+  if (use == nullptr || !use->mean) return std::string(kNoNumber);
+  return fmt::format("{} (p95 {})", value_cell(*use, use->mean), value_cell(*use, use->p95));
 }
 
 }  // namespace
@@ -73,16 +78,16 @@ Table counter_phase_table(std::span<const CounterArm> arms) {
         const CounterUse* use = find_use(arm, name);
         const std::optional<double> mean = use == nullptr ? std::nullopt : mean_of(*use);
         has_number = has_number || mean;
-        row.push_back(format_or_absent(mean, format_percent));
+        row.push_back(mean ? value_cell(*use, mean) : std::string(kNoNumber));
       }
       if (has_number) table.rows.push_back(std::move(row));
     };
     for (std::size_t i = 0; i < kNumPhases; ++i) {
       const std::string_view name = name_of(static_cast<Phase>(i));
       add_row(name.empty() ? "none" : name,
-              [&](const CounterUse& use) { return use.mean_by_phase_ratio[i]; });
+              [&](const CounterUse& use) { return use.mean_by_phase[i]; });
     }
-    add_row("idle", [](const CounterUse& use) { return use.mean_idle_ratio; });
+    add_row("idle", [](const CounterUse& use) { return use.mean_idle; });
   }
   return table;
 }

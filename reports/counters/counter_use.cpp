@@ -91,10 +91,10 @@ void summarize(std::span<const CounterSample> samples, const Interval& window,
     part.add(sample.value);
   }
   use.num_samples = all.count;
-  use.mean_ratio = all.value();
-  use.mean_idle_ratio = idle.value();
-  for (std::size_t i = 0; i < kNumPhases; ++i) use.mean_by_phase_ratio[i] = by_phase[i].value();
-  if (!values.empty()) use.p95_ratio = percentile(values, 0.95);
+  use.mean = all.value();
+  use.mean_idle = idle.value();
+  for (std::size_t i = 0; i < kNumPhases; ++i) use.mean_by_phase[i] = by_phase[i].value();
+  if (!values.empty()) use.p95 = percentile(values, 0.95);
   if (values.empty()) use.absent_reason = "no sample lies in the traced steps";
 }
 
@@ -105,8 +105,7 @@ json number_or_null(const std::optional<double>& value) {
 }  // namespace
 
 bool CounterSummary::has_numbers() const {
-  return std::ranges::any_of(counters,
-                             [](const CounterUse& use) { return use.mean_ratio.has_value(); });
+  return std::ranges::any_of(counters, [](const CounterUse& use) { return use.mean.has_value(); });
 }
 
 CounterSummary summarize_counters(const Trace& trace, std::uint8_t device) {
@@ -126,6 +125,7 @@ CounterSummary summarize_counters(const Trace& trace, std::uint8_t device) {
     for (std::size_t track = 0; track < trace.counter_tracks.size(); ++track) {
       if (trace.text(trace.counter_tracks[track].name) != name) continue;
       CounterUse use{.name = name,
+                     .unit = trace.text(trace.counter_tracks[track].unit),
                      .absent_reason = trace.text(trace.counter_tracks[track].absent_reason)};
       const auto samples = std::ranges::equal_range(
           trace.counter_samples, track, {},
@@ -143,17 +143,18 @@ json to_json(const CounterSummary& summary) {
   for (const CounterUse& use : summary.counters) {
     json phases = json::object();
     for (std::size_t i = 0; i < kNumPhases; ++i) {
-      const std::optional<double>& mean = use.mean_by_phase_ratio[i];
+      const std::optional<double>& mean = use.mean_by_phase[i];
       if (!mean) continue;
       const std::string_view name = name_of(static_cast<Phase>(i));
       phases[std::string(name.empty() ? "none" : name)] = *mean;
     }
-    if (use.mean_idle_ratio) phases["idle"] = *use.mean_idle_ratio;
+    if (use.mean_idle) phases["idle"] = *use.mean_idle;
     counters.push_back({{"name", use.name},
+                        {"unit", use.unit},
                         {"num_samples", use.num_samples},
-                        {"mean_ratio", number_or_null(use.mean_ratio)},
-                        {"p95_ratio", number_or_null(use.p95_ratio)},
-                        {"mean_by_phase_ratio", phases},
+                        {"mean", number_or_null(use.mean)},
+                        {"p95", number_or_null(use.p95)},
+                        {"mean_by_phase", phases},
                         {"absent_reason", use.absent_reason}});
   }
   return counters;

@@ -15,16 +15,17 @@
 /// What a trace's hardware counters say: how much of what the GPU could do the steps used.
 namespace steplens {
 
-/// One counter over the traced steps. Ratios of the hardware's peak.
+/// One counter over the traced steps, in its unit: "ratio" (of the hardware's peak) or "MHz".
 struct CounterUse {
   std::string name;           // "sm_active"
+  std::string unit;           // Of all numbers below.
   std::string absent_reason;  // Why there is no number; else empty.
   std::int64_t num_samples = 0;
-  std::optional<double> mean_ratio;
-  std::optional<double> p95_ratio;  // Of the samples, each 100 us or what the trace says.
+  std::optional<double> mean;
+  std::optional<double> p95;  // Of the samples, each 100 us or what the trace says.
   /// Mean of the samples in whose middle an operation of that phase ran, by Phase.
-  std::array<std::optional<double>, kNumPhases> mean_by_phase_ratio = {};
-  std::optional<double> mean_idle_ratio;  // Nothing ran then.
+  std::array<std::optional<double>, kNumPhases> mean_by_phase = {};
+  std::optional<double> mean_idle;  // Nothing ran then.
 };
 
 struct CounterSummary {

@@ -51,9 +51,9 @@ TEST(AddCounterTracks, AddsNothingWithoutASampler) {
 }
 
 PmSamples two_counters() {
-  return {.counters = {{.name = "sm_active"},
-                       {.name = "pcie_read", .absent_reason = "does not fit"},
-                       {.name = "dram_read"}},
+  return {.counters = {{.name = "sm_active", .unit = "ratio"},
+                       {.name = "pcie_read", .unit = "ratio", .absent_reason = "does not fit"},
+                       {.name = "sm_clock", .unit = "MHz"}},
           .interval_ns = 100,
           .times_ns = {1'000'050, 1'000'150},
           .values = {0.5, 0.1, 0.75, std::numeric_limits<double>::quiet_NaN()},
@@ -68,13 +68,14 @@ TEST(AddPmSamples, PutsEachCounterOnATrackOfItsOwn) {
   ASSERT_EQ(trace.counter_tracks.size(), 3U);
   EXPECT_EQ(trace.text(trace.counter_tracks[0].name), "sm_active");
   EXPECT_EQ(trace.text(trace.counter_tracks[0].unit), "ratio");
+  EXPECT_EQ(trace.text(trace.counter_tracks[2].unit), "MHz");
   EXPECT_EQ(trace.text(trace.counter_tracks[0].absent_reason), "");
   EXPECT_EQ(trace.text(trace.counter_tracks[1].absent_reason), "does not fit");
   ASSERT_EQ(trace.counter_samples.size(), 3U);  // What could not be evaluated is no sample.
   EXPECT_EQ(trace.counter_samples[0], (CounterSample{.time_ns = 50, .value = 0.5, .track = 0}));
   EXPECT_EQ(trace.counter_samples[1], (CounterSample{.time_ns = 150, .value = 0.75, .track = 0}));
   EXPECT_EQ(trace.counter_samples[2], (CounterSample{.time_ns = 50, .value = 0.1, .track = 2}));
-  EXPECT_EQ(trace.info["hardware_counters"].dump(), R"(["sm_active","pcie_read","dram_read"])");
+  EXPECT_EQ(trace.info["hardware_counters"].dump(), R"(["sm_active","pcie_read","sm_clock"])");
   EXPECT_FALSE(trace.info.contains("counters_absent_reason"));
   EXPECT_EQ(trace.quality.at("counter_samples"), 2);
   EXPECT_EQ(trace.quality.at("counter_overflows"), 1);

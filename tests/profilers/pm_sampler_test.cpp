@@ -56,12 +56,27 @@ TEST_F(PmSamplerTest, KeepsTheSamplesOfTheWindowAsShares) {
   const std::size_t num_counters = pm_metrics().size();
   ASSERT_EQ(samples.values.size(), 6 * num_counters);
   EXPECT_EQ(samples.counters[0].name, "sm_active");
-  EXPECT_DOUBLE_EQ(samples.values[0], 0.30);
-  EXPECT_DOUBLE_EQ(samples.values[5 * num_counters], 0.80);
+  // Rounded to 2^-14: 0.30 is 4915.2 of them, 0.80 is 13107.2.
+  EXPECT_EQ(samples.values[0], 4915.0 / 16384);
+  EXPECT_EQ(samples.values[5 * num_counters], 13107.0 / 16384);
   EXPECT_DOUBLE_EQ(samples.values[1], 0.0);
   EXPECT_EQ(samples.num_missing_samples, 0);
   EXPECT_EQ(samples.num_overflows, 0);
   EXPECT_EQ(samples.failure, "");
+}
+
+TEST_F(PmSamplerTest, GivesTheClockInMegahertz) {
+  ASSERT_EQ(sampler_.start(0), "");
+  sampler_.open_window(0);
+  replay_.push({.start_ns = 900,
+                .end_ns = 1'000,
+                .percents = {{"sm__cycles_elapsed.avg.per_second", 1'964'910'000.0}}});
+  const PmSamples samples = stopped();
+  const auto clock = std::ranges::find(samples.counters, "sm_clock", &PmSamples::Counter::name);
+  ASSERT_NE(clock, samples.counters.end());
+  EXPECT_EQ(clock->unit, "MHz");
+  EXPECT_EQ(samples.values[static_cast<std::size_t>(clock - samples.counters.begin())], 1'965.0);
+  EXPECT_EQ(samples.counters[0].unit, "ratio");
 }
 
 TEST_F(PmSamplerTest, KeepsNothingBeforeAWindowIsOpened) {
@@ -197,7 +212,8 @@ TEST(PmMetrics, AreKnownToCuptiOfHoppersChip) {
     params.pHostObject = host.pHostObject;
     params.pMetricName = metric.metric;
     ASSERT_EQ(properties(&params), CUPTI_SUCCESS) << metric.metric;
-    EXPECT_STREQ(params.pDimUnit, "percent") << metric.metric;
+    EXPECT_STREQ(params.pDimUnit, metric.unit == "ratio" ? "percent" : "gpc_cycle/second")
+        << metric.metric;
   }
 }
 

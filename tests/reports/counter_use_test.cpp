@@ -72,17 +72,17 @@ TEST(SummarizeCounters, CountsTheDevicesTimeOfTheStepsByWhatRan) {
   EXPECT_EQ(use.name, "sm_active");
   EXPECT_EQ(use.absent_reason, "");
   EXPECT_EQ(use.num_samples, 6);
-  EXPECT_NEAR(use.mean_ratio.value(), (0.5 + 0.7 + 0.1 + 0.9 + 0.4 + 0.8) / 6, 1e-12);
+  EXPECT_NEAR(use.mean.value(), (0.5 + 0.7 + 0.1 + 0.9 + 0.4 + 0.8) / 6, 1e-12);
   // Sorted: .1 .4 .5 .7 .8 .9; position 0.95 * 5 = 4.75, so 0.8 + 0.75 * 0.1.
-  EXPECT_NEAR(use.p95_ratio.value(), 0.875, 1e-12);
+  EXPECT_NEAR(use.p95.value(), 0.875, 1e-12);
   const auto of_phase = [&](Phase phase) {
-    return use.mean_by_phase_ratio.at(static_cast<std::size_t>(phase));
+    return use.mean_by_phase.at(static_cast<std::size_t>(phase));
   };
   EXPECT_NEAR(of_phase(Phase::kForward).value(), 0.6, 1e-12);
   EXPECT_NEAR(of_phase(Phase::kBackward).value(), 0.85, 1e-12);
   EXPECT_NEAR(of_phase(Phase::kOptimizer).value(), 0.4, 1e-12);
   EXPECT_FALSE(of_phase(Phase::kClip).has_value());
-  EXPECT_NEAR(use.mean_idle_ratio.value(), 0.1, 1e-12);
+  EXPECT_NEAR(use.mean_idle.value(), 0.1, 1e-12);
 }
 
 TEST(SummarizeCounters, KeepsTheReasonOfWhatIsAbsent) {
@@ -93,12 +93,12 @@ TEST(SummarizeCounters, KeepsTheReasonOfWhatIsAbsent) {
   ASSERT_EQ(summary.counters.size(), 3U);
   EXPECT_TRUE(summary.has_numbers());
   EXPECT_EQ(summary.counters[1].absent_reason, "does not fit");
-  EXPECT_FALSE(summary.counters[1].mean_ratio.has_value());
+  EXPECT_FALSE(summary.counters[1].mean.has_value());
   EXPECT_EQ(summary.counters[2].absent_reason, "no sample lies in the traced steps");
   const nlohmann::json json = to_json(summary);
-  EXPECT_EQ(json.at(0).at("mean_ratio"), 0.5);
-  EXPECT_EQ(json.at(0).at("mean_by_phase_ratio").at("forward"), 0.5);
-  EXPECT_TRUE(json.at(1).at("p95_ratio").is_null());
+  EXPECT_EQ(json.at(0).at("mean"), 0.5);
+  EXPECT_EQ(json.at(0).at("mean_by_phase").at("forward"), 0.5);
+  EXPECT_TRUE(json.at(1).at("p95").is_null());
 }
 
 TEST(SummarizeCounters, FallsBackToTheHostsStepsWithoutOperations) {
@@ -106,8 +106,8 @@ TEST(SummarizeCounters, FallsBackToTheHostsStepsWithoutOperations) {
   trace.builder.trace().steps = {{.start_ns = 0, .end_ns = 300}};
   trace.counter("sm_active").sample(100, 0.25).sample(400, 1);
   const CounterUse use = trace.summary().counters.at(0);
-  EXPECT_EQ(use.mean_ratio, 0.25);
-  EXPECT_EQ(use.mean_idle_ratio, 0.25);
+  EXPECT_EQ(use.mean, 0.25);
+  EXPECT_EQ(use.mean_idle, 0.25);
 }
 
 TEST(SummarizeCounters, IsEmptyForATraceOfAnotherKind) {

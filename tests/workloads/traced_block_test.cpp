@@ -153,7 +153,7 @@ TEST_F(TracedBlock, SaysWhyItHasNoHardwareCountersAndIsUsable) {
   const nlohmann::json& counters = record_.evidence.at("hardware_counters");
   EXPECT_EQ(counters.at(0).at("name"), "sm_active");
   for (const nlohmann::json& counter : counters) {
-    EXPECT_TRUE(counter.at("mean_ratio").is_null());
+    EXPECT_TRUE(counter.at("mean").is_null());
     EXPECT_EQ(counter.at("absent_reason"), reason);
   }
 }
