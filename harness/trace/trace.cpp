@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 7> kAllocActions = {
     "segment_map", "segment_unmap", "out_of_memory"};
 
 constexpr std::array kLosses = {quality::kDropped, quality::kNullRequests, quality::kUnknownKind,
-                                quality::kTruncated};
+                                quality::kTruncated, quality::kDamagedChunks};
 
 }  // namespace
 
