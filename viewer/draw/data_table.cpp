@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "viewer/draw/marks.h"
 #include "viewer/draw/text.h"
 
 namespace steplens {
@@ -100,12 +101,16 @@ TableEvents DataTable::draw(const Theme& theme, std::vector<TableRow>& rows,
     const float right = low.x + ImGui::GetContentRegionAvail().x;
     // The widget sorts and resizes; its own label would stand at the left.
     ImGui::TableHeader("");
+    mark(fmt::format("{}/{}", id_, column.header));
     const bool is_sorted = sort_column_ == static_cast<std::size_t>(i);
     const float arrow_room = is_sorted ? theme.px(14) : 0;
-    draw_text(*ImGui::GetWindowDrawList(), column.is_number ? right - arrow_room : low.x, low.y,
-              is_sorted ? theme.text : theme.muted,
-              fitted(column.header, right - low.x - arrow_room),
-              column.is_number ? HorizontalAlign::kRight : HorizontalAlign::kLeft);
+    const ImVec2 high = {right, low.y + ImGui::GetTextLineHeight()};
+    if (!paint || !paint(nullptr, static_cast<std::size_t>(i), low, high)) {
+      draw_text(*ImGui::GetWindowDrawList(), column.is_number ? right - arrow_room : low.x, low.y,
+                is_sorted ? theme.text : theme.muted,
+                fitted(column.header, right - low.x - arrow_room),
+                column.is_number ? HorizontalAlign::kRight : HorizontalAlign::kLeft);
+    }
     if (!column.tooltip.empty() && ImGui::IsItemHovered()) {
       ImGui::SetTooltip("%s", column.tooltip.c_str());
     }
@@ -140,6 +145,7 @@ TableEvents DataTable::draw(const Theme& theme, std::vector<TableRow>& rows,
         (ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left) ? events.double_clicked
                                                             : events.clicked) = &row;
       }
+      mark(fmt::format("{}/{}", id_, row.id));
       if (ImGui::IsItemHovered()) {
         events.hovered = &row;
         if (ImGui::IsMouseClicked(ImGuiMouseButton_Right)) events.right_clicked = &row;
@@ -150,7 +156,7 @@ TableEvents DataTable::draw(const Theme& theme, std::vector<TableRow>& rows,
         const float x = ImGui::GetCursorScreenPos().x;
         const ImVec2 low = {x, corner.y - padding.y};
         const ImVec2 high = {x + ImGui::GetContentRegionAvail().x, low.y + row_height};
-        if (paint && paint(row, index, low, high)) continue;
+        if (paint && paint(&row, index, low, high)) continue;
         draw_cell(theme, row, row.cells[index], columns_[index].is_number, low, high);
       }
       ImGui::PopID();
@@ -182,8 +188,10 @@ std::string copy_csv_button(const Theme& /*theme*/, const std::vector<TableColum
                             const std::vector<TableRow>& rows) {
   if (!ImGui::Button("Copy CSV")) {
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("The rows shown, with exact values");
+    mark("copy_csv");
     return {};
   }
+  mark("copy_csv");
   ImGui::SetClipboardText(to_csv(columns, rows).c_str());
   return fmt::format("{} rows copied", rows.size());
 }

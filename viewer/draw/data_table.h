@@ -53,9 +53,10 @@ class DataTable {
 
   const std::vector<TableColumn>& columns() const { return columns_; }
 
-  /// Draws a cell itself where it returns true; else its text is drawn.
+  /// Draws a cell itself where it returns true; else its text is drawn. `row` is null in the
+  /// header.
   using CellPainter =
-      std::function<bool(const TableRow& row, std::size_t column, ImVec2 low, ImVec2 high)>;
+      std::function<bool(const TableRow* row, std::size_t column, ImVec2 low, ImVec2 high)>;
 
   /// `selected_ids`: rows on the ground of a selection. `size` 0: what is left of the window.
   TableEvents draw(const Theme& theme, std::vector<TableRow>& rows,
