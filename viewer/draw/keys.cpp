@@ -64,6 +64,13 @@ constexpr std::array kNativeKeys = {
 #undef SL_KEY
 static_assert(kNativeKeys.size() == static_cast<std::size_t>(Key::kMinus) + 1);
 
+// In the order of Key, for scripts.
+constexpr std::array<std::string_view, kNativeKeys.size()> kNames = {
+    "a",    "c",     "d",      "f",       "m",         "o",     "p",         "q",    "s",     "t",
+    "w",    "1",     "2",      "3",       "4",         "5",     "6",         "7",    "8",     "9",
+    "0",    "slash", "escape", "enter",   "tab",       "space", "backspace", "left", "right", "up",
+    "down", "home",  "end",    "page_up", "page_down", "plus",  "minus"};
+
 NativeKey native(Key key) { return kNativeKeys[static_cast<std::size_t>(key)]; }
 
 bool has_modifier(const ImGuiIO& io) { return io.KeyCtrl || io.KeyAlt || io.KeySuper; }
@@ -91,6 +98,21 @@ bool is_question_mark_pressed() {
   // Where '?' is elsewhere than above the slash, the typed character tells.
   return (io.KeyShift && is_pressed(Key::kSlash)) ||
          std::ranges::find(io.InputQueueCharacters, ImWchar('?')) != io.InputQueueCharacters.end();
+}
+
+bool key_from_name(std::string_view name, Key& key) {
+  const auto found = std::ranges::find(kNames, name);
+  if (found == kNames.end()) return false;
+  key = static_cast<Key>(found - kNames.begin());
+  return true;
+}
+
+void play_key(Key key, bool is_down) {
+#if IMGUI_VERSION_NUM < 18700
+  ImGui::GetIO().KeysDown[native(key)] = is_down;
+#else
+  ImGui::GetIO().AddKeyEvent(native(key), is_down);
+#endif
 }
 
 }  // namespace steplens

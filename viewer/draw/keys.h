@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace steplens {
 
@@ -54,5 +55,10 @@ bool is_pressed_with_control(Key key);
 bool is_held(Key key);
 /// Shift and slash: '?' on most keyboards.
 bool is_question_mark_pressed();
+
+/// "f", "7", "escape", "left", "plus", ... Returns false if no key is called so.
+bool key_from_name(std::string_view name, Key& key);
+/// As if the key went down or up; before NewFrame.
+void play_key(Key key, bool is_down);
 
 }  // namespace steplens
