@@ -27,13 +27,13 @@ constexpr std::array<Swatch, kNumKernelCategories> kCategories = {{
     {"other", "#555555", "#8C8C8C", kWhite},
 }};
 
-// In the order of IdleClass: Tol's pale colours.
+// In the order of IdleClass: Tol's light colours.
 constexpr std::array<Swatch, kNumIdleClasses> kIdle = {{
     {"idle: profiler", "#FFFFFF", "#FFFFFF", kInk},
-    {"idle: allocator", "#CCEEFF", "#CCEEFF", kInk},
-    {"idle: data wait", "#CCDDAA", "#CCDDAA", kInk},
-    {"idle: sync", "#FFCCCC", "#FFCCCC", kInk},
-    {"idle: late launch", "#EEEEBB", "#EEEEBB", kInk},
+    {"idle: allocator", "#99DDFF", "#99DDFF", kInk},
+    {"idle: data wait", "#AEE3CF", "#AEE3CF", kInk},
+    {"idle: sync", "#FFAABB", "#FFAABB", kInk},
+    {"idle: late launch", "#EEDD88", "#EEDD88", kInk},
     {"idle: dependency", "#DDDDDD", "#DDDDDD", kInk},
     {"idle: unknown", "#BBBBBB", "#BBBBBB", kInk},
 }};

@@ -134,10 +134,7 @@ FrameRequests Application::draw(const Theme& theme) {
 void Application::draw_top_bar(const Theme& theme, FrameRequests& requests) {
   begin_bar("##top", theme.px(kBarUnits), theme.raised, {theme.px(14), theme.px(8)});
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {theme.px(8), 0});
-  ImGui::AlignTextToFramePadding();
-  ImGui::PushFont(theme.heading);
-  text_in(theme.accent, "Steplens");
-  ImGui::PopFont();
+  heading_in_line(theme, "Steplens", theme.accent);
   ImGui::SameLine(0, theme.px(18));
   draw_tabs(theme);
   const float buttons_width = theme.px(190);
@@ -191,7 +188,7 @@ void Application::draw_arm_choice(const Theme& theme) {
   const std::vector<std::string> arms = document_->arms();
   if (arms.size() < 2) return;
   const float room = ImGui::GetWindowWidth() - theme.px(190) - ImGui::GetItemRectMax().x;
-  const float width = std::clamp((room - theme.px(110)) / 2, theme.px(60), theme.px(190));
+  const float width = std::clamp((room - theme.px(150)) / 2, theme.px(60), theme.px(190));
   ImGui::SameLine(0, theme.px(20));
   ImGui::AlignTextToFramePadding();
   text_in(theme.muted, "A");
@@ -202,7 +199,7 @@ void Application::draw_arm_choice(const Theme& theme) {
     selection_.arm_b = before_a;
   }
   ImGui::SameLine();
-  if (ImGui::ArrowButton("##swap", ImGuiDir_Right) && !selection_.arm_b.empty()) {
+  if (ImGui::Button("swap") && !selection_.arm_b.empty()) {
     std::swap(selection_.arm_a, selection_.arm_b);
   }
   mark("swap_arms");
@@ -263,6 +260,7 @@ void Application::draw_page(const Theme& theme, FrameRequests& requests) {
   ImGui::BeginChild("##page", {0, height}, false, ImGuiWindowFlags_AlwaysUseWindowPadding);
   ImGui::PopStyleVar(2);
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {theme.px(8), theme.px(6)});
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {theme.px(12), theme.px(10)});
   if (is_start_page) {
     draw_start_page(theme);
   } else {
@@ -275,7 +273,7 @@ void Application::draw_page(const Theme& theme, FrameRequests& requests) {
     if (panel_requests.needs_next_frame) requests.redraw_in_s = 0;
     carry_out(panel_requests);
   }
-  ImGui::PopStyleVar();
+  ImGui::PopStyleVar(2);
   ImGui::EndChild();
 }
 

@@ -37,7 +37,9 @@ void Application::draw_start_page(const Theme& theme) {
   ImGui::SetCursorPos({left, std::max(theme.px(24), ImGui::GetWindowHeight() * 0.16F)});
   ImGui::BeginGroup();
   ImGui::PushFont(theme.heading);
-  text_in(theme.text, document_ ? "Open another document" : "Nothing is open");
+  text_in(theme.text, !error_.empty() ? "This cannot be opened"
+                      : document_     ? "Open another document"
+                                      : "Nothing is open");
   ImGui::PopFont();
   text_in(theme.muted, "Drop a bundle's folder or a trace onto this window, or name it here:");
   ImGui::Dummy({0, theme.px(4)});

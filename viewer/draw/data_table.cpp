@@ -33,6 +33,8 @@ void append_field(std::string& csv, std::string_view field) {
   csv += '"';
 }
 
+float row_height_of(const Theme& theme) { return ImGui::GetTextLineHeight() + theme.px(10); }
+
 void draw_cell(const Theme& theme, const TableRow& row, const TableCell& cell, bool is_number,
                ImVec2 low, ImVec2 high) {
   if (cell.text.empty()) return;
@@ -56,6 +58,10 @@ void DataTable::set_sort(std::size_t column, bool is_descending) {
   needs_sort_ = true;
 }
 
+float DataTable::height_of(const Theme& theme, std::size_t num_rows) const {
+  return row_height_of(theme) * static_cast<float>(num_rows + 1) + theme.px(4);
+}
+
 void DataTable::sort(std::vector<TableRow>& rows) {
   needs_sort_ = false;
   if (sort_column_ >= columns_.size()) return;
@@ -77,7 +83,8 @@ TableEvents DataTable::draw(const Theme& theme, std::vector<TableRow>& rows,
   TableEvents events;
   constexpr ImGuiTableFlags kFlags =
       ImGuiTableFlags_Sortable | ImGuiTableFlags_SortTristate | ImGuiTableFlags_ScrollY |
-      ImGuiTableFlags_Resizable | ImGuiTableFlags_BordersInnerH | ImGuiTableFlags_NoSavedSettings;
+      ImGuiTableFlags_Resizable | ImGuiTableFlags_BordersInnerH | ImGuiTableFlags_NoSavedSettings |
+      ImGuiTableFlags_NoBordersInBody | ImGuiTableFlags_PadOuterX;
   const auto num_columns = static_cast<int>(columns_.size());
   if (!ImGui::BeginTable(id_.c_str(), num_columns, kFlags, size)) return events;
   for (const TableColumn& column : columns_) {
@@ -89,7 +96,7 @@ TableEvents DataTable::draw(const Theme& theme, std::vector<TableRow>& rows,
   }
   ImGui::TableSetupScrollFreeze(0, 1);
 
-  const float row_height = ImGui::GetTextLineHeight() + theme.px(10);
+  const float row_height = row_height_of(theme);
   const ImVec2 padding = ImGui::GetStyle().CellPadding;
   ImGui::TableNextRow(ImGuiTableRowFlags_Headers, row_height);
   for (int i = 0; i < num_columns; ++i) {

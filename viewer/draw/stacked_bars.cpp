@@ -35,7 +35,7 @@ float name_room(const Theme& theme, std::span<const StackedBar> bars) {
 }  // namespace
 
 float stacked_bars_height(const Theme& theme, std::size_t num_bars) {
-  return theme.px(kLineUnits) * static_cast<float>(num_bars) + theme.px(24);
+  return theme.px(kLineUnits) * static_cast<float>(num_bars) + theme.px(6);
 }
 
 BarEvents stacked_bars(const Theme& theme, std::span<const StackedBar> bars,
@@ -105,7 +105,7 @@ BarEvents stacked_bars(const Theme& theme, std::span<const StackedBar> bars,
               theme.text, bar.note);
   }
   ImGui::SetCursorScreenPos(
-      {corner.x, corner.y + stacked_bars_height(theme, bars.size()) - theme.px(18)});
+      {corner.x, corner.y + stacked_bars_height(theme, bars.size()) - theme.px(6)});
   ImGui::Dummy({1, 1});
   return events;
 }

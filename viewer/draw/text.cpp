@@ -51,6 +51,25 @@ void text_in(ImU32 colour, std::string_view text) {
   ImGui::PopStyleColor();
 }
 
+void align_right(float width) {
+  ImGui::SameLine(std::max(0.0F, ImGui::GetWindowContentRegionMax().x - width));
+}
+
+float button_width(std::string_view label) {
+  return text_width(label) + 2 * ImGui::GetStyle().FramePadding.x;
+}
+
+void heading_in_line(const Theme& theme, std::string_view text, ImU32 colour) {
+  const ImVec2 position = ImGui::GetCursorScreenPos();
+  const float height = ImGui::GetFrameHeight();
+  ImGui::PushFont(theme.heading);
+  const ImVec2 size = ImGui::CalcTextSize(text.data(), end_of(text));
+  draw_text(*ImGui::GetWindowDrawList(), position.x, position.y + (height - size.y) / 2,
+            colour == 0 ? theme.text : colour, text);
+  ImGui::PopFont();
+  ImGui::Dummy({size.x, height});
+}
+
 void legend_entry(const Theme& theme, ImU32 colour, std::string_view text) {
   const ImVec2 position = ImGui::GetCursorScreenPos();
   const float side = theme.px(10);

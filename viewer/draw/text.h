@@ -24,6 +24,14 @@ void draw_text(ImDrawList& list, float x, float y, ImU32 colour, std::string_vie
 /// Text of the current item's line in a colour of the theme.
 void text_in(ImU32 colour, std::string_view text);
 
+/// The next item on this line begins `width` before the right end of the window's content.
+void align_right(float width);
+/// Width of a button with that label.
+float button_width(std::string_view label);
+
+/// A heading on one line with framed items: its middle is theirs.
+void heading_in_line(const Theme& theme, std::string_view text, ImU32 colour = 0);
+
 /// A small square of a colour, then the text, as one item.
 void legend_entry(const Theme& theme, ImU32 colour, std::string_view text);
 

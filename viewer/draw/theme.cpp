@@ -179,7 +179,7 @@ ImU32 Theme::colour_of(const Swatch& swatch) const {
 
 ImU32 Theme::colour_of(IdleClass idle) const {
   const ImU32 pale = packed(swatch_of(idle).colour);
-  return kind == ThemeKind::kDark ? mix(surface, pale, 0.38F) : pale;
+  return kind == ThemeKind::kDark ? mix(surface, pale, 0.5F) : pale;
 }
 
 Theme make_theme(const ThemeOptions& options) {

@@ -164,10 +164,7 @@ class BreakdownPanel final : public Panel {
 
   void draw_head(PanelContext& context) {
     const Theme& theme = context.theme;
-    ImGui::AlignTextToFramePadding();
-    ImGui::PushFont(theme.heading);
-    text_in(theme.text, "Where a step's time goes");
-    ImGui::PopFont();
+    heading_in_line(theme, "Where a step's time goes");
     ImGui::SameLine(0, theme.px(20));
     constexpr std::array kLabels = {"Category", "Phase", "Module"};
     if (segmented(theme, "dimension", kLabels, dimension_index_) &&
@@ -176,7 +173,7 @@ class BreakdownPanel final : public Panel {
     }
     ImGui::SameLine(0, theme.px(14));
     text_in(theme.muted, "mean of the traced steps, on the device's clock");
-    ImGui::SameLine(ImGui::GetWindowWidth() - theme.px(120));
+    align_right(button_width("Copy CSV"));
     if (ImGui::Button("Copy CSV##bars")) {
       ImGui::SetClipboardText(bars_csv().c_str());
       context.requests.notice = fmt::format("{} arms copied", arms_.size());
@@ -385,7 +382,8 @@ class BreakdownPanel final : public Panel {
     text_in(theme.muted, format_count(static_cast<std::int64_t>(kernel_rows_.size())));
     ImGui::SameLine(0, theme.px(14));
     search_.draw(theme, "kernel",
-                 std::max(theme.px(80), ImGui::GetContentRegionAvail().x - theme.px(96)));
+                 std::max(theme.px(80), ImGui::GetContentRegionAvail().x -
+                                            button_width("Copy CSV") - theme.px(8)));
     ImGui::SameLine();
     std::string notice = copy_csv_button(theme, table_.columns(), kernel_rows_);
     if (!notice.empty()) context.requests.notice = std::move(notice);

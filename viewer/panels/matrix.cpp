@@ -21,7 +21,7 @@
 namespace steplens {
 namespace {
 
-constexpr float kDetailUnits = 190;
+constexpr float kDetailUnits = 168;
 constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
 enum ColumnIndex : std::size_t {
@@ -166,7 +166,7 @@ class MatrixPanel final : public Panel {
     draw_headline(context, model);
     const float detail_height = context.theme.px(kDetailUnits);
     draw_table(context, model.results, detail_height);
-    draw_detail(context, model.results, detail_height);
+    draw_detail(context, model.results);
   }
 
   nlohmann::json state() const override {
@@ -213,7 +213,9 @@ class MatrixPanel final : public Panel {
                         model.results.arms.size(), manifest.created_utc.substr(0, 10));
     text_in(theme.muted, line);
     const float bottom = ImGui::GetCursorPosY();
-    ImGui::SetCursorPos({ImGui::GetWindowWidth() - theme.px(330), top + theme.px(6)});
+    ImGui::SetCursorPos(
+        {ImGui::GetWindowContentRegionMax().x - button_width("Copy CSV") - theme.px(228),
+         top + theme.px(6)});
     search_.draw(theme, "arm or verdict", theme.px(220));
     ImGui::SameLine();
     std::string notice = copy_csv_button(theme, table_->columns(), rows_);
@@ -235,7 +237,9 @@ class MatrixPanel final : public Panel {
     const TableEvents events = table_->draw(
         context.theme, rows_,
         {context.selection.arm_b.empty() ? context.selection.arm_a : context.selection.arm_b},
-        {0, ImGui::GetContentRegionAvail().y - detail_height}, paint);
+        {0, std::min(table_->height_of(context.theme, rows_.size()),
+                     ImGui::GetContentRegionAvail().y - detail_height)},
+        paint);
     const TableRow* chosen = events.clicked != nullptr ? events.clicked : events.double_clicked;
     if (chosen != nullptr) {
       const ArmResult* arm = find_arm(results, chosen->id);
@@ -282,22 +286,24 @@ class MatrixPanel final : public Panel {
       const float left = scale.x_of(*arm->effect_low_ratio, low.x, high.x);
       const float right = scale.x_of(*arm->effect_high_ratio, low.x, high.x);
       list.AddLine({left, middle}, {right, middle}, colour, theme.px(2));
+      // Caps that the point would hide only look ragged.
       for (const float end : {left, right}) {
+        if (right - left < theme.px(10)) break;
         list.AddLine({end, middle - theme.px(5)}, {end, middle + theme.px(5)}, colour, theme.px(2));
       }
     }
-    list.AddCircleFilled({x, middle}, theme.px(4), colour);
+    list.AddCircleFilled({x, middle}, theme.px(4.5F), colour);
   }
 
   // What the selected arm is, and why its verdict is what it is.
-  static void draw_detail(PanelContext& context, const Results& results, float height) {
+  static void draw_detail(PanelContext& context, const Results& results) {
     const Theme& theme = context.theme;
     const std::string& name =
         context.selection.arm_b.empty() ? context.selection.arm_a : context.selection.arm_b;
     const ArmResult* arm = find_arm(results, name);
     ImGui::PushStyleColor(ImGuiCol_ChildBg, theme.surface);
-    ImGui::BeginChild("##detail", {0, height - theme.px(6)}, true,
-                      ImGuiWindowFlags_AlwaysUseWindowPadding);
+    ImGui::Dummy({0, theme.px(2)});
+    ImGui::BeginChild("##detail", {0, 0}, true, ImGuiWindowFlags_AlwaysUseWindowPadding);
     ImGui::PopStyleColor();
     if (arm != nullptr) {
       text_in(theme.accent, arm->name);
@@ -306,7 +312,7 @@ class MatrixPanel final : public Panel {
         text_in(theme.muted, fmt::format("against {}", arm->reference));
       }
       if (context.document.find_trace(arm->name) != nullptr) {
-        ImGui::SameLine(ImGui::GetWindowWidth() - theme.px(200));
+        align_right(button_width("Breakdown") + button_width("Timeline") + theme.px(8));
         if (ImGui::SmallButton("Breakdown")) context.requests.open_panel = "breakdown";
         mark("detail.breakdown");
         ImGui::SameLine();

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +26,7 @@ namespace {
 using nlohmann::json;
 
 constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
-constexpr float kFactsUnits = 430;
+constexpr float kFactsUnits = 370;
 
 struct Fact {
   std::string name;  // A heading if there is no value.
@@ -98,22 +99,35 @@ std::vector<Fact> facts_of(const BundleModel& model) {
   return facts;
 }
 
-std::vector<TableColumn> block_columns() {
-  return {{.header = "#", .is_number = true, .width_units = 44},
-          {.header = "Arm"},
-          {.header = "Kind", .width_units = 96},
-          {.header = "Round", .is_number = true, .width_units = 62},
-          {.header = "Status", .width_units = 96},
-          {.header = "Step", .is_number = true, .width_units = 86},
-          {.header = "Start",
-           .is_number = true,
-           .width_units = 86,
-           .tooltip = "Since the matrix began"},
-          {.header = "Took", .is_number = true, .width_units = 74},
-          {.header = "SM clock", .is_number = true, .width_units = 84},
-          {.header = "Power", .is_number = true, .width_units = 74},
-          {.header = "Max temp.", .is_number = true, .width_units = 80},
-          {.header = "Flags", .width_units = 170}};
+constexpr std::size_t kArmColumn = 1;
+
+// A GPU's clock, power and temperature only where some block has them.
+std::vector<TableColumn> block_columns(bool has_gpu_samples) {
+  std::vector<TableColumn> columns = {{.header = "#", .is_number = true, .width_units = 30},
+                                      {.header = "Arm", .width_units = 170},
+                                      {.header = "Kind", .width_units = 84},
+                                      {.header = "Round", .is_number = true, .width_units = 48},
+                                      {.header = "Status", .width_units = 76},
+                                      {.header = "Step", .is_number = true, .width_units = 68},
+                                      {.header = "Start",
+                                       .is_number = true,
+                                       .width_units = 80,
+                                       .tooltip = "Since the matrix began"},
+                                      {.header = "Took", .is_number = true, .width_units = 62}};
+  if (has_gpu_samples) {
+    columns.push_back({.header = "SM clock", .is_number = true, .width_units = 76});
+    columns.push_back({.header = "Power", .is_number = true, .width_units = 62});
+    columns.push_back({.header = "Max temp.", .is_number = true, .width_units = 72});
+  }
+  columns.push_back({.header = "Flags"});
+  return columns;
+}
+
+bool has_gpu_samples(const Bundle& bundle) {
+  return std::ranges::any_of(bundle.blocks, [](const BlockRecord& block) {
+    const auto found = block.samples.find("mean_sm_clock_mhz");
+    return found != block.samples.end() && found->is_number();
+  });
 }
 
 TableCell sample_cell(const json& samples, const char* key) {
@@ -141,7 +155,7 @@ std::string flags_of(const BlockEntry& entry, const BlockRecord& block) {
 }
 
 TableRow block_row(std::size_t index, const BlockEntry& entry, const BlockRecord& block,
-                   const Theme& theme) {
+                   bool has_gpu, const Theme& theme) {
   const auto seconds = [](double duration_s) {
     return TableCell{.text = format_duration_ns(1e9 * duration_s),
                      .number = duration_s,
@@ -155,25 +169,27 @@ TableRow block_row(std::size_t index, const BlockEntry& entry, const BlockRecord
             .exact = fmt::format("{}", step_ns)};
   }
   const bool is_in_round = entry.round_index >= 0;
-  return {.cells = {{.text = fmt::format("{}", index),
-                     .number = static_cast<double>(index),
-                     .colour = theme.muted},
-                    {.text = entry.arm},
-                    {.text = std::string(name_of(entry.kind)), .colour = theme.muted},
-                    {.text = is_in_round ? fmt::format("{}", entry.round_index + 1)
-                                         : std::string(kNoNumber),
-                     .number = is_in_round ? entry.round_index : kAbsent},
-                    {.text = std::string(name_of(entry.status)),
-                     .colour = entry.status == BlockStatus::kOk ? theme.muted : theme.warning},
-                    step,
-                    seconds(entry.start_s),
-                    seconds(entry.duration_s),
-                    sample_cell(block.samples, "mean_sm_clock_mhz"),
-                    sample_cell(block.samples, "mean_power_watts"),
-                    sample_cell(block.samples, "max_temperature_celsius"),
-                    {.text = flags_of(entry, block), .colour = theme.warning}},
-          .id = entry.folder,
-          .is_dimmed = entry.is_superseded};
+  TableRow row = {.id = entry.folder, .is_dimmed = entry.is_superseded};
+  row.cells = {
+      {.text = fmt::format("{}", index),
+       .number = static_cast<double>(index),
+       .colour = theme.muted},
+      {.text = entry.arm},
+      {.text = std::string(name_of(entry.kind)), .colour = theme.muted},
+      {.text = is_in_round ? fmt::format("{}", entry.round_index + 1) : std::string(kNoNumber),
+       .number = is_in_round ? entry.round_index : kAbsent},
+      {.text = std::string(name_of(entry.status)),
+       .colour = entry.status == BlockStatus::kOk ? theme.muted : theme.warning},
+      step,
+      seconds(entry.start_s),
+      seconds(entry.duration_s)};
+  if (has_gpu) {
+    for (const char* key : {"mean_sm_clock_mhz", "mean_power_watts", "max_temperature_celsius"}) {
+      row.cells.push_back(sample_cell(block.samples, key));
+    }
+  }
+  row.cells.push_back({.text = flags_of(entry, block), .colour = theme.warning});
+  return row;
 }
 
 class RunPanel final : public Panel {
@@ -211,19 +227,22 @@ class RunPanel final : public Panel {
  private:
   void make_rows(const BundleModel& model, const Theme& theme) {
     if (source_ == &model && rows_search_ == search_.text() && rows_theme_ == theme.kind) return;
+    const bool is_new = source_ != &model;
     source_ = &model;
     rows_search_ = search_.text();
     rows_theme_ = theme.kind;
     facts_ = facts_of(model);
     rows_.clear();
+    const bool has_gpu = has_gpu_samples(model.bundle);
+    if (is_new) table_.emplace("blocks", block_columns(has_gpu));
     const auto& entries = model.bundle.manifest.blocks;
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      TableRow row = block_row(i, entries[i], model.bundle.blocks[i], theme);
+      TableRow row = block_row(i, entries[i], model.bundle.blocks[i], has_gpu, theme);
       const bool is_match = std::ranges::any_of(
           row.cells, [&](const TableCell& cell) { return search_.matches(cell.text); });
       if (is_match) rows_.push_back(std::move(row));
     }
-    table_.invalidate_order();
+    table_->invalidate_order();
   }
 
   // What the recorder wrote about itself.
@@ -256,7 +275,7 @@ class RunPanel final : public Panel {
     ImGui::PushStyleColor(ImGuiCol_ChildBg, theme.surface);
     ImGui::BeginChild("##facts", {width, 0}, true, ImGuiWindowFlags_AlwaysUseWindowPadding);
     ImGui::PopStyleColor();
-    const float value_x = theme.px(170);
+    const float value_x = theme.px(158);
     for (std::size_t i = 0; i < facts.size(); ++i) {
       const Fact& fact = facts[i];
       if (fact.value.empty()) {
@@ -280,28 +299,26 @@ class RunPanel final : public Panel {
 
   void draw_blocks(PanelContext& context) {
     const Theme& theme = context.theme;
-    ImGui::AlignTextToFramePadding();
-    ImGui::PushFont(theme.heading);
-    text_in(theme.text, "Blocks in the order in which they ran");
-    ImGui::PopFont();
+    heading_in_line(theme, "Blocks in the order in which they ran");
     ImGui::SameLine(0, theme.px(14));
     search_.draw(theme, "arm, kind or status",
-                 std::max(theme.px(80), ImGui::GetContentRegionAvail().x - theme.px(96)));
+                 std::max(theme.px(80), ImGui::GetContentRegionAvail().x -
+                                            button_width("Copy CSV") - theme.px(8)));
     ImGui::SameLine();
-    std::string notice = copy_csv_button(theme, table_.columns(), rows_);
+    std::string notice = copy_csv_button(theme, table_->columns(), rows_);
     if (!notice.empty()) context.requests.notice = std::move(notice);
     std::vector<std::string> selected;
     for (const TableRow& row : rows_) {
-      const std::string& arm = row.cells[1].text;
+      const std::string& arm = row.cells[kArmColumn].text;
       const std::string& wanted =
           context.selection.arm_b.empty() ? context.selection.arm_a : context.selection.arm_b;
       if (arm == wanted) selected.push_back(row.id);
     }
     const bool has_traces = !context.document.traces.empty();
     const float height = ImGui::GetContentRegionAvail().y - (has_traces ? theme.px(180) : 0);
-    const TableEvents events = table_.draw(theme, rows_, selected, {0, height});
+    const TableEvents events = table_->draw(theme, rows_, selected, {0, height});
     if (events.clicked == nullptr) return;
-    const std::string& arm = events.clicked->cells[1].text;
+    const std::string& arm = events.clicked->cells[kArmColumn].text;
     const std::string reference = context.document.reference_of(arm);
     context.selection.arm_a = reference.empty() ? arm : reference;
     context.selection.arm_b = reference.empty() ? std::string() : arm;
@@ -344,7 +361,7 @@ class RunPanel final : public Panel {
   ThemeKind rows_theme_ = ThemeKind::kDark;
   std::vector<TableRow> rows_;
   std::vector<Fact> facts_;
-  DataTable table_ = DataTable("blocks", block_columns());
+  std::optional<DataTable> table_;
   SearchField search_;
 };
 
