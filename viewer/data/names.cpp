@@ -126,8 +126,10 @@ NameId NameTable::name_of(const GpuOp& op) const {
 }
 
 void NameTable::describe_operations(const std::vector<std::uint8_t>& is_used) {
-  for (std::size_t id = 0; id < first_made_; ++id) {
+  for (NameId id = 0; id < is_used.size(); ++id) {
     if (is_used[id] == 0) continue;
+    operations_.push_back(id);
+    if (id >= first_made_) continue;
     display_[id] = kernel_display_name(raw_[id]);
     kernel_tones_[id] = static_cast<Tone>(category_of(raw_[id]));
   }

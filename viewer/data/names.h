@@ -53,6 +53,8 @@ class NameTable {
 
   /// Makes the display names and categories of those that name operations: `is_used` by NameId.
   void describe_operations(const std::vector<std::uint8_t>& is_used);
+  /// Those that name operations.
+  std::span<const NameId> operations() const { return operations_; }
   KernelCategory category(NameId id) const {
     return static_cast<KernelCategory>(kernel_tones_[id]);
   }
@@ -68,6 +70,7 @@ class NameTable {
   std::vector<std::string> raw_;
   std::vector<std::string> display_;  // Empty: as raw.
   std::vector<Tone> kernel_tones_, api_tones_, range_tones_;
+  std::vector<NameId> operations_;
   std::vector<NameId> module_of_range_;
   NameId first_made_ = 0;  // Behind the strings of the trace: operations without a name,
   NameId graph_ = 0;

@@ -11,7 +11,7 @@ namespace {
 // Few slices: about a bucket a pixel shows each of them. Many: finding where a bucket ends costs
 // some 100 ns a bucket, and 32 dense rows must fit into a frame.
 constexpr double kFineBucketPx = 0.75;
-constexpr double kCoarseBucketPx = 2;
+constexpr double kCoarseBucketPx = 1.5;
 constexpr double kMaxFineSlicesPerPx = 1.5;
 
 int bucket_shift_of(double min_ns) {

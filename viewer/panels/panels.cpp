@@ -5,12 +5,14 @@ namespace steplens {
 // Each is in <name>.cpp.
 std::unique_ptr<Panel> make_matrix_panel();
 std::unique_ptr<Panel> make_breakdown_panel();
+std::unique_ptr<Panel> make_timeline_panel();
 std::unique_ptr<Panel> make_run_panel();
 
 std::vector<std::unique_ptr<Panel>> make_panels() {
   std::vector<std::unique_ptr<Panel>> panels;
   panels.push_back(make_matrix_panel());
   panels.push_back(make_breakdown_panel());
+  panels.push_back(make_timeline_panel());
   panels.push_back(make_run_panel());
   return panels;
 }

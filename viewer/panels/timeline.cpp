@@ -1,0 +1,651 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <imgui.h>
+
+#include "reports/breakdown/kernel_names.h"
+#include "reports/format.h"
+#include "viewer/data/hits.h"
+#include "viewer/data/slice_facts.h"
+#include "viewer/draw/counter_painter.h"
+#include "viewer/draw/fact_tooltip.h"
+#include "viewer/draw/keys.h"
+#include "viewer/draw/marks.h"
+#include "viewer/draw/search_field.h"
+#include "viewer/draw/text.h"
+#include "viewer/draw/timeline_canvas.h"
+#include "viewer/draw/timeline_navigation.h"
+#include "viewer/draw/timeline_search.h"
+#include "viewer/panels/panel.h"
+
+namespace steplens {
+namespace {
+
+constexpr float kGutterUnits = 190;
+constexpr float kRulerUnits = 40;
+constexpr float kOverviewUnits = 22;
+constexpr float kDetailUnits = 118;
+constexpr float kLegendUnits = 22;
+
+std::optional<HitQuery> query_of(const Highlight& highlight) {
+  switch (highlight.kind) {
+    case HighlightKind::kKernel: return HitQuery{HitQuery::Kind::kKernel, highlight.key};
+    case HighlightKind::kPhase: return HitQuery{HitQuery::Kind::kPhase, highlight.key};
+    case HighlightKind::kModule: return HitQuery{HitQuery::Kind::kModule, highlight.key};
+    case HighlightKind::kCategory: return HitQuery{HitQuery::Kind::kCategory, highlight.key};
+    default: return std::nullopt;
+  }
+}
+
+class TimelinePanel final : public Panel {
+ public:
+  std::string_view key() const override { return "timeline"; }
+  const char* title() const override { return "Timeline"; }
+  void focus_search() override { field_.focus(); }
+
+  void reset() override {
+    sides_.clear();
+    models_.clear();
+    canvas_.clear();
+    field_.clear();
+    view_ = {};
+    selected_.reset();
+    tooltip_slice_.reset();
+    arrow_.reset();
+    last_operation_.reset();
+    last_steps_.reset();
+    needs_fit_ = true;
+    zero_step_ = 0;
+  }
+
+  void draw(PanelContext& context) override {
+    const Theme& theme = context.theme;
+    if (!make_sides(context)) return;
+    if (theme.kind != theme_kind_) canvas_.clear();
+    theme_kind_ = theme.kind;
+    update_hits(context);
+    draw_toolbar(context);
+    layout_.update(theme, sides_);
+
+    const ImVec2 low = ImGui::GetCursorScreenPos();
+    const ImVec2 room = ImGui::GetContentRegionAvail();
+    const float detail_height = selected_ ? theme.px(kDetailUnits) : 0;
+    view_.axis.left = low.x + theme.px(kGutterUnits);
+    view_.axis.width = std::max(50.0F, room.x - theme.px(kGutterUnits));
+    if (needs_fit_ && (sides_[0].model != nullptr || sides_.back().model != nullptr)) {
+      fit_first(context);
+    }
+    follow_selection(context);
+
+    TimelineScene scene = make_scene(context);
+    TimelineAreas areas{.overview_low = {view_.axis.left, low.y},
+                        .overview_high = {low.x + room.x, low.y + theme.px(kOverviewUnits)}};
+    areas.low = {low.x, areas.overview_high.y + theme.px(4)};
+    areas.high = {low.x + room.x, low.y + room.y - detail_height - theme.px(kLegendUnits)};
+    areas.lanes_top = areas.low.y + theme.px(kRulerUnits);
+    areas.content_height = layout_.height();
+    scene.low = areas.low;
+    scene.high = areas.high;
+    scene.lanes_top = areas.lanes_top;
+    scene.scroll_y = view_.scroll_y;
+    overview_axis_.left = view_.axis.left;
+    overview_axis_.width = view_.axis.width;
+    const auto [from_ns, to_ns] = whole();
+    overview_axis_.show(from_ns, to_ns);
+    handle_input(context, scene, areas);
+    layout_.update(theme, sides_);
+    scene.axis = view_.axis;
+    scene.scroll_y = view_.scroll_y;
+    scene.selected = selected_;
+    scene.arrow = arrow_;
+    scene.hovered = hovered_;
+    scene.measured = view_.measured;
+    scene.marks = view_.marks;
+    ImDrawList& list = *ImGui::GetWindowDrawList();
+    canvas_.draw_overview(list, theme, scene, overview_axis_, areas.overview_low.y,
+                          areas.overview_high.y);
+    if (canvas_.draw(list, theme, scene)) context.requests.needs_next_frame = true;
+    draw_scrollbar(theme, scene);
+    mark("timeline.lanes", {view_.axis.left, scene.lanes_top}, scene.high);
+    mark_lanes(scene);
+    ImGui::SetCursorScreenPos({low.x, scene.high.y + theme.px(3)});
+    draw_legend(theme);
+    if (selected_) draw_detail(context);
+  }
+
+  nlohmann::json state() const override {
+    nlohmann::json sides = nlohmann::json::array();
+    for (const TimelineSide& side : sides_) {
+      sides.push_back({{"arm", side.arm},
+                       {"is_loaded", side.model != nullptr},
+                       {"lanes", side.model != nullptr ? side.model->lanes.size() : 0}});
+    }
+    return {{"start_ns", view_.axis.start_ns},
+            {"ns_per_px", view_.axis.ns_per_px},
+            {"width_px", view_.axis.width},
+            {"scroll_y", view_.scroll_y},
+            {"zero_step", zero_step_},
+            {"sides", sides},
+            {"search", field_.text()},
+            {"num_hits", search_.num_hits()},
+            {"selected", selected_ ? nlohmann::json(selected_title_) : nlohmann::json(nullptr)},
+            {"has_arrow", arrow_.has_value()},
+            {"marks", view_.marks},
+            {"measured_ns", view_.measured ? nlohmann::json(std::abs(view_.measured->second -
+                                                                     view_.measured->first))
+                                           : nlohmann::json(nullptr)},
+            {"num_rectangles", canvas_.num_rectangles()}};
+  }
+
+ private:
+  // ---- What is shown ----
+
+  TimelineSide make_side(PanelContext& context, const std::string& arm) {
+    TimelineSide side{.arm = arm};
+    const bool is_memory_run = context.document.find_trace(arm) == nullptr;
+    const TraceEntry* entry = context.document.find_trace(arm, is_memory_run);
+    if (entry == nullptr) {
+      side.message = "no trace of this arm";
+      return side;
+    }
+    side.model = context.document.want_trace(arm, is_memory_run);
+    if (side.model == nullptr) {
+      side.message = entry->error.empty() ? "loading..." : entry->error;
+      if (entry->error.empty()) context.requests.needs_next_frame = true;
+      return side;
+    }
+    side.origin_ns = side.model->origin_ns(zero_step_);
+    return side;
+  }
+
+  bool make_sides(PanelContext& context) {
+    const Selection& selection = context.selection;
+    sides_.clear();
+    sides_.push_back(make_side(context, selection.arm_a));
+    if (!selection.arm_b.empty()) sides_.push_back(make_side(context, selection.arm_b));
+    std::vector<const TraceModel*> models;
+    for (const TimelineSide& side : sides_) models.push_back(side.model);
+    if (models != models_) {
+      // Another trace: what referred to the old one is gone.
+      const bool is_first =
+          std::ranges::all_of(models_, [](auto* model) { return model == nullptr; });
+      models_ = models;
+      canvas_.clear();
+      selected_.reset();
+      arrow_.reset();
+      tooltip_slice_.reset();
+      last_operation_.reset();
+      needs_fit_ |= is_first;
+    }
+    const bool has_model =
+        std::ranges::any_of(models, [](auto* model) { return model != nullptr; });
+    if (has_model) return true;
+    if (std::ranges::any_of(sides_, [](auto& side) { return side.message == "loading..."; })) {
+      empty_state(context.theme, "Loading the trace", "Lanes appear when it is there.");
+    } else if (context.document.traces.empty()) {
+      empty_state(context.theme, "No traces in this bundle",
+                  "`steplens matrix` records one of each arm after its rounds, unless told not to; "
+                  "`steplens trace` records a single arm.");
+    } else {
+      empty_state(context.theme, "No trace of this arm",
+                  sides_[0].message + ". Pick another arm above.");
+    }
+    return false;
+  }
+
+  TimelineScene make_scene(const PanelContext& context) const {
+    TimelineScene scene{.sides = sides_, .layout = layout_, .axis = view_.axis};
+    scene.hits = search_.hits();
+    scene.hits_version = search_.version();
+    scene.selected = selected_;
+    scene.arrow = arrow_;
+    if (context.selection.steps) {
+      scene.selected_steps = {context.selection.steps->first_step_index,
+                              context.selection.steps->last_step_index};
+    }
+    return scene;
+  }
+
+  // Everything, on the axis: from the first to the last.
+  std::pair<double, double> whole() const {
+    std::optional<std::pair<double, double>> whole;
+    for (const TimelineSide& side : sides_) {
+      if (side.model == nullptr) continue;
+      const auto& bounds = side.model->step_bounds_ns;
+      const bool has_steps = side.model->num_steps() > 0;
+      const auto from =
+          static_cast<double>((has_steps ? bounds.front() : side.model->start_ns) - side.origin_ns);
+      const auto to =
+          static_cast<double>((has_steps ? bounds.back() : side.model->end_ns) - side.origin_ns);
+      whole = whole ? std::pair{std::min(whole->first, from), std::max(whole->second, to)}
+                    : std::pair{from, to};
+    }
+    return whole.value_or(std::pair{0.0, 1e6});
+  }
+
+  std::optional<std::pair<double, double>> times_of(const StepRange& steps) const {
+    for (const TimelineSide& side : sides_) {
+      if (side.model == nullptr || side.model->num_steps() == 0) continue;
+      const int last = side.model->num_steps() - 1;
+      const auto& bounds = side.model->step_bounds_ns;
+      const auto at = [&](int i) {
+        return static_cast<double>(bounds[static_cast<std::size_t>(i)] - side.origin_ns);
+      };
+      return std::pair{at(std::clamp(steps.first_step_index, 0, last)),
+                       at(std::clamp(steps.last_step_index, 0, last) + 1)};
+    }
+    return std::nullopt;
+  }
+
+  void fit_all() {
+    const auto [from, to] = whole();
+    view_.axis.show(from, to, 0.02);
+  }
+
+  void fit_first(PanelContext& context) {
+    needs_fit_ = false;
+    if (context.selection.steps) zero_at(context.selection.steps->first_step_index);
+    fit_all();
+    if (!context.selection.steps) return;
+    if (const auto times = times_of(*context.selection.steps))
+      view_.axis.show(times->first, times->second, 0.05);
+    last_steps_ = context.selection.steps;
+  }
+
+  // Steps begin together there; what is in view stays in view.
+  void zero_at(int step) {
+    int num_steps = 1;
+    for (const TimelineSide& side : sides_) {
+      if (side.model != nullptr) num_steps = std::max(num_steps, side.model->num_steps());
+    }
+    step = std::clamp(step, 0, num_steps - 1);
+    if (step == zero_step_) return;
+    zero_step_ = step;
+    bool has_moved = false;
+    for (TimelineSide& side : sides_) {
+      if (side.model == nullptr) continue;
+      const std::int64_t origin_ns = side.model->origin_ns(step);
+      const auto moved_ns = static_cast<double>(origin_ns - side.origin_ns);
+      if (!has_moved) {
+        view_.move_zero(moved_ns);
+      }
+      has_moved = true;
+      side.origin_ns = origin_ns;
+    }
+  }
+
+  // ---- Selection ----
+
+  void select(PanelContext& context, const SideSlice& slice) {
+    const TimelineSide& side = sides_[slice.side];
+    selected_ = slice;
+    arrow_.reset();
+    const Lane& lane = side.model->lanes[slice.ref.lane];
+    const Slice& at = side.model->slice(slice.ref);
+    selected_facts_ = facts_of(*side.model, slice.ref);
+    selected_title_ = selected_facts_.title;
+    if (has_operations(lane.kind)) {
+      context.selection.operation = OperationRef{.arm = side.arm, .row = at.row};
+      if (const auto launch = find_launch(*side.model, at.row)) {
+        arrow_ = {SideSlice{slice.side, *launch}, slice};
+      }
+    } else {
+      context.selection.operation.reset();
+      if (lane.kind == LaneKind::kCalls) {
+        const auto op = find_launched(*side.model, at.row);
+        const auto ref = op ? find_operation(*side.model, *op) : std::nullopt;
+        if (ref) arrow_ = {slice, SideSlice{slice.side, *ref}};
+      }
+    }
+    if (lane.kind == LaneKind::kSteps) {
+      const int step = static_cast<int>(at.row);
+      if (ImGui::GetIO().KeyShift && context.selection.steps) {
+        const StepRange& old = *context.selection.steps;
+        context.selection.steps =
+            StepRange{std::min(old.first_step_index, step), std::max(old.last_step_index, step)};
+      } else {
+        context.selection.steps = StepRange{step, step};
+      }
+      last_steps_ = context.selection.steps;
+    }
+    last_operation_ = context.selection.operation;
+  }
+
+  void frame(const SideSlice& slice) {
+    const TimelineSide& side = sides_[slice.side];
+    const Slice& at = side.model->slice(slice.ref);
+    const auto from = static_cast<double>(at.start_ns - side.origin_ns);
+    const auto to = static_cast<double>(at.end_ns - side.origin_ns);
+    view_.axis.show(from, std::max(to, from + 1), 1.2);
+    if (const TimelineItem* item = layout_.find_lane(slice.side, slice.ref.lane)) {
+      view_.reveal(TimelineLayout::middle_of_row(*item, slice.ref.lane_row));
+    }
+  }
+
+  void frame_selection(const PanelContext& context) {
+    if (selected_) {
+      frame(*selected_);
+    } else if (view_.measured) {
+      const auto [from, to] = std::minmax(view_.measured->first, view_.measured->second);
+      view_.axis.show(from, to, 0.05);
+    } else if (context.selection.steps) {
+      if (const auto times = times_of(*context.selection.steps)) {
+        view_.axis.show(times->first, times->second, 0.05);
+      }
+    } else {
+      fit_all();
+    }
+  }
+
+  // Goes where another panel points.
+  void follow_selection(PanelContext& context) {
+    if (context.selection.operation && context.selection.operation != last_operation_) {
+      for (std::size_t side = 0; side < sides_.size(); ++side) {
+        if (sides_[side].model == nullptr || sides_[side].arm != context.selection.operation->arm) {
+          continue;
+        }
+        last_operation_ = context.selection.operation;
+        const auto ref = find_operation(*sides_[side].model, context.selection.operation->row);
+        if (!ref) continue;
+        select(context, {side, *ref});
+        frame({side, *ref});
+      }
+    }
+    if (context.selection.steps != last_steps_) {
+      last_steps_ = context.selection.steps;
+      if (last_steps_) {
+        if (const auto times = times_of(*last_steps_))
+          view_.axis.show(times->first, times->second, 0.05);
+      }
+    }
+  }
+
+  // ---- Search ----
+
+  void update_hits(PanelContext& context) {
+    std::optional<HitQuery> query = query_of(context.selection.highlight);
+    if (!field_.text().empty()) query = HitQuery{HitQuery::Kind::kText, field_.text()};
+    TimelineSearch::Models models;
+    for (const TimelineSide& side : sides_) {
+      models.emplace_back();
+      for (const TraceEntry& entry : context.document.traces) {
+        if (side.model != nullptr && entry.model.get() == side.model) models.back() = entry.model;
+      }
+    }
+    search_.update(query, models);
+    if (search_.is_running()) context.requests.needs_next_frame = true;
+  }
+
+  void go_to_hit(PanelContext& context, bool is_forward) {
+    double from_ns = is_forward ? view_.axis.start_ns - 1 : view_.axis.end_ns() + 1;
+    if (selected_) {
+      const TimelineSide& side = sides_[selected_->side];
+      from_ns = static_cast<double>(side.model->slice(selected_->ref).start_ns - side.origin_ns);
+    }
+    const auto hit = search_.neighbour(sides_, from_ns, is_forward);
+    if (!hit) {
+      context.requests.notice = is_forward ? "No hit after this one" : "No hit before this one";
+      return;
+    }
+    select(context, *hit);
+    frame(*hit);
+  }
+
+  // ---- Parts of the page ----
+
+  void draw_toolbar(PanelContext& context) {
+    const Theme& theme = context.theme;
+    field_.draw(theme, "kernel, range or call", theme.px(230));
+    if (ImGui::IsItemDeactivatedAfterEdit() && search_.is_active()) go_to_hit(context, true);
+    if (search_.is_active()) {
+      ImGui::SameLine();
+      if (ImGui::ArrowButton("##previous_hit", ImGuiDir_Left)) go_to_hit(context, false);
+      mark("timeline.previous_hit");
+      ImGui::SameLine(0, 2);
+      if (ImGui::ArrowButton("##next_hit", ImGuiDir_Right)) go_to_hit(context, true);
+      mark("timeline.next_hit");
+      ImGui::SameLine();
+      ImGui::AlignTextToFramePadding();
+      text_in(theme.muted, search_.is_running() ? std::string("searching...") : hits_text(context));
+      if (context.selection.highlight.kind != HighlightKind::kNone && field_.text().empty()) {
+        ImGui::SameLine();
+        if (ImGui::SmallButton("clear")) context.selection.highlight = {};
+        mark("timeline.clear_highlight");
+      }
+    }
+    const float right = ImGui::GetWindowWidth() - theme.px(14);
+    ImGui::SameLine(right - theme.px(300));
+    ImGui::AlignTextToFramePadding();
+    text_in(theme.muted, "Zero at the start of");
+    ImGui::SameLine();
+    if (ImGui::ArrowButton("##step_before", ImGuiDir_Left)) zero_at(zero_step_ - 1);
+    mark("timeline.step_before");
+    ImGui::SameLine(0, theme.px(6));
+    text_in(theme.text, fmt::format("step {}", zero_step_));
+    ImGui::SameLine(0, theme.px(6));
+    if (ImGui::ArrowButton("##step_after", ImGuiDir_Right)) zero_at(zero_step_ + 1);
+    mark("timeline.step_after");
+    ImGui::SameLine(right - theme.px(42));
+    if (ImGui::Button("Fit")) fit_all();
+    mark("timeline.fit");
+    if (ImGui::IsItemHovered()) ImGui::SetTooltip("Show everything (double click)");
+  }
+
+  std::string hits_text(const PanelContext& context) const {
+    const auto count = static_cast<std::int64_t>(search_.num_hits());
+    std::string text = fmt::format("{} {}", format_count(count), count == 1 ? "hit" : "hits");
+    if (!field_.text().empty()) return text;
+    const Highlight& highlight = context.selection.highlight;
+    const std::string key = highlight.kind == HighlightKind::kKernel
+                                ? kernel_display_name(highlight.key)
+                                : highlight.key;
+    return fmt::format("{} of {}", text, fitted(key, context.theme.px(300)));
+  }
+
+  void draw_legend(const Theme& theme) {
+    std::vector<bool> is_there(kNumKernelCategories);
+    for (const TimelineSide& side : sides_) {
+      if (side.model == nullptr) continue;
+      for (const NameId name : side.model->names.operations()) {
+        is_there[static_cast<std::size_t>(side.model->names.category(name))] = true;
+      }
+    }
+    ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {theme.px(14), 0});
+    bool is_first = true;
+    for (std::size_t i = 0; i < is_there.size(); ++i) {
+      if (!is_there[i]) continue;
+      const auto category = static_cast<KernelCategory>(i);
+      if (!is_first) ImGui::SameLine();
+      is_first = false;
+      legend_entry(theme, theme.colour_of(category), swatch_of(category).label);
+    }
+    ImGui::PopStyleVar();
+  }
+
+  void draw_detail(PanelContext& context) {
+    const Theme& theme = context.theme;
+    ImGui::PushStyleColor(ImGuiCol_ChildBg, theme.surface);
+    ImGui::BeginChild("##selected", {0, 0}, true, ImGuiWindowFlags_AlwaysUseWindowPadding);
+    ImGui::PopStyleColor();
+    ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {theme.px(8), theme.px(3)});
+    const float room = ImGui::GetContentRegionAvail().x;
+    text_in(theme.accent, fitted(selected_title_, room - theme.px(120)));
+    if (context.selection.operation) {
+      ImGui::SameLine(room - theme.px(80));
+      if (ImGui::SmallButton("Kernel table")) highlight_selected(context);
+      mark("timeline.to_kernels");
+    }
+    // Facts flow down, then right.
+    const float column_width = theme.px(330);
+    const float top = ImGui::GetCursorPosY();
+    const float line = ImGui::GetTextLineHeightWithSpacing();
+    const auto num_lines = std::max<std::size_t>(
+        1, static_cast<std::size_t>((ImGui::GetContentRegionAvail().y + theme.px(3)) / line));
+    const float left = ImGui::GetCursorPosX();
+    for (std::size_t i = 0; i < selected_facts_.lines.size(); ++i) {
+      const auto& [label, value] = selected_facts_.lines[i];
+      const float x = left + column_width * static_cast<float>(i / num_lines);
+      ImGui::SetCursorPos({x, top + line * static_cast<float>(i % num_lines)});
+      text_in(theme.muted, label);
+      ImGui::SetCursorPos({x + theme.px(104), top + line * static_cast<float>(i % num_lines)});
+      text_in(theme.text, fitted(value, column_width - theme.px(120)));
+      if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", value.c_str());
+    }
+    ImGui::PopStyleVar();
+    ImGui::EndChild();
+  }
+
+  void highlight_selected(PanelContext& context) const {
+    const TraceModel& model = *sides_[selected_->side].model;
+    context.selection.highlight = {HighlightKind::kKernel,
+                                   model.names.raw(model.slice(selected_->ref).name)};
+    context.requests.open_panel = "kernels";
+  }
+
+  void draw_scrollbar(const Theme& theme, const TimelineScene& scene) const {
+    const float height = scene.high.y - scene.lanes_top;
+    if (layout_.height() <= height) return;
+    const float top = scene.lanes_top + height * view_.scroll_y / layout_.height();
+    const float length = height * height / layout_.height();
+    ImGui::GetWindowDrawList()->AddRectFilled({scene.high.x - theme.px(6), top},
+                                              {scene.high.x - theme.px(1), top + length},
+                                              with_alpha(theme.muted, 0.5F), theme.px(3));
+  }
+
+  void mark_lanes(const TimelineScene& scene) const {
+    if (!are_marks_enabled()) return;
+    for (const TimelineItem& item : layout_.items()) {
+      if (item.kind != TimelineItem::Kind::kLane || sides_[item.side].model == nullptr) continue;
+      const Lane& lane = sides_[item.side].model->lanes[item.index];
+      mark(fmt::format("lane.{}.{}", item.side == 0 ? "a" : "b", lane.title),
+           {view_.axis.left, scene.y_of(item)},
+           {view_.axis.right(), scene.y_of(item) + item.height});
+    }
+  }
+
+  // ---- Input ----
+
+  void handle_input(PanelContext& context, const TimelineScene& scene, const TimelineAreas& areas) {
+    const TimelineEvents events = view_.update(context.theme, areas, overview_axis_);
+    if (events.is_moving) context.requests.needs_next_frame = true;
+    if (is_pressed(Key::kF)) frame_selection(context);
+    if (is_pressed(Key::kEnter) && search_.is_active()) {
+      go_to_hit(context, !ImGui::GetIO().KeyShift);
+    }
+    if (is_pressed(Key::kEscape)) drop(context);
+    hovered_.reset();
+    if (!events.is_hovered) return;
+    const TimelinePick picked = pick(scene, ImGui::GetIO().MousePos);
+    show_tooltip(context, picked);
+    if (picked.kind == TimelinePick::Kind::kHeader && picked.item != nullptr) {
+      if (events.is_clicked) layout_.toggle(*picked.item, sides_);
+      return;
+    }
+    const bool has_slice =
+        picked.kind == TimelinePick::Kind::kSlice || picked.kind == TimelinePick::Kind::kStretch;
+    if (has_slice) hovered_ = picked.slice;
+    if (events.is_double_clicked) {
+      if (has_slice) {
+        select(context, picked.slice);
+        frame(picked.slice);
+      } else {
+        fit_all();
+      }
+    } else if (events.is_clicked) {
+      if (has_slice) {
+        select(context, picked.slice);
+      } else {
+        drop(context);
+      }
+    }
+  }
+
+  void drop(PanelContext& context) {
+    selected_.reset();
+    arrow_.reset();
+    view_.measured.reset();
+    context.selection.operation.reset();
+    last_operation_.reset();
+  }
+
+  void show_tooltip(PanelContext& context, const TimelinePick& picked) {
+    const Theme& theme = context.theme;
+    switch (picked.kind) {
+      case TimelinePick::Kind::kSlice: {
+        const TimelineSide& side = sides_[picked.slice.side];
+        if (picked.slice != tooltip_slice_) {
+          tooltip_slice_ = picked.slice;
+          tooltip_facts_ = facts_of(*side.model, picked.slice.ref);
+        }
+        show_facts(theme, tooltip_facts_);
+        const Lane& lane = side.model->lanes[picked.slice.ref.lane];
+        if (has_operations(lane.kind)) {
+          context.selection.hovered =
+              OperationRef{.arm = side.arm, .row = side.model->slice(picked.slice.ref).row};
+        }
+        break;
+      }
+      case TimelinePick::Kind::kStretch:
+        show_facts(theme,
+                   facts_of_stretch(*sides_[picked.slice.side].model, picked.slice.ref.lane,
+                                    picked.slice.ref.lane_row, picked.start_ns, picked.end_ns));
+        break;
+      case TimelinePick::Kind::kGap:
+        if (picked.end_ns > picked.start_ns) {
+          SliceFacts facts{.title = "Nothing here"};
+          facts.add("For",
+                    format_duration_ns(static_cast<double>(picked.end_ns - picked.start_ns)));
+          facts.add("From", moment_text(*sides_[picked.item->side].model, picked.start_ns));
+          show_facts(theme, facts);
+        }
+        break;
+      case TimelinePick::Kind::kCounter: {
+        const TimelineSide& side = sides_[picked.item->side];
+        const CounterSeries& series = side.model->counters[picked.item->index];
+        const std::int64_t time_ns =
+            side.origin_ns + static_cast<std::int64_t>(view_.axis.ns_of(ImGui::GetIO().MousePos.x));
+        const auto value = series.value_at(time_ns);
+        SliceFacts facts{.title = series.name()};
+        facts.add("Value", value ? counter_text(*value, series.unit()) : std::string("none yet"));
+        facts.add("At", moment_text(*side.model, time_ns));
+        if (!series.points().empty()) show_facts(theme, facts);
+        break;
+      }
+      default: break;
+    }
+  }
+
+  std::vector<TimelineSide> sides_;
+  std::vector<const TraceModel*> models_;  // Of `sides_`, in the frame before.
+  TimelineLayout layout_;
+  TimelineCanvas canvas_;
+  ThemeKind theme_kind_ = ThemeKind::kDark;
+  TimelineNavigation view_;
+  TimeAxis overview_axis_;
+  int zero_step_ = 0;
+  bool needs_fit_ = true;
+
+  SearchField field_;
+  TimelineSearch search_;
+
+  std::optional<SideSlice> selected_;
+  std::optional<SideSlice> hovered_;
+  SliceFacts selected_facts_;
+  std::string selected_title_;
+  std::optional<std::pair<SideSlice, SideSlice>> arrow_;
+  std::optional<OperationRef> last_operation_;
+  std::optional<StepRange> last_steps_;
+  std::optional<SideSlice> tooltip_slice_;  // Whose facts these are.
+  SliceFacts tooltip_facts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Panel> make_timeline_panel() { return std::make_unique<TimelinePanel>(); }
+
+}  // namespace steplens
