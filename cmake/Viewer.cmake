@@ -38,8 +38,9 @@ if(STEPLENS_IMGUI_SOURCE)
   if(NOT EXISTS ${folder}/backends/imgui_impl_glfw.cpp)
     message(FATAL_ERROR "STEPLENS_IMGUI_SOURCE is '${folder}': imgui.h and backends/ must be in it.")
   endif()
-  add_library(imgui_source STATIC EXCLUDE_FROM_ALL
-    ${folder}/imgui.cpp ${folder}/imgui_draw.cpp ${folder}/imgui_tables.cpp ${folder}/imgui_widgets.cpp
+  file(GLOB imgui_sources ${folder}/imgui*.cpp)
+  list(FILTER imgui_sources EXCLUDE REGEX "/imgui_demo\\.cpp$")
+  add_library(imgui_source STATIC EXCLUDE_FROM_ALL ${imgui_sources}
     ${folder}/backends/imgui_impl_glfw.cpp ${folder}/backends/imgui_impl_opengl3.cpp)
   target_include_directories(imgui_source SYSTEM PUBLIC ${folder})
   target_link_libraries(imgui_source PUBLIC glfw ${CMAKE_DL_LIBS})

@@ -13,6 +13,7 @@
 #include "viewer/app/offscreen.h"
 #include "viewer/app/png.h"
 #include "viewer/app/session.h"
+#include "viewer/panels/panel.h"
 
 namespace steplens {
 namespace {

@@ -7,6 +7,7 @@
 #include <imgui.h>
 
 #include "viewer/app/application.h"
+#include "viewer/draw/child.h"
 #include "viewer/draw/keys.h"
 #include "viewer/draw/marks.h"
 #include "viewer/draw/text.h"
@@ -24,9 +25,8 @@ void begin_bar(const char* id, float height, ImU32 colour, ImVec2 padding) {
   ImGui::PushStyleColor(ImGuiCol_ChildBg, colour);
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, padding);
   ImGui::PushStyleVar(ImGuiStyleVar_ChildRounding, 0);
-  ImGui::BeginChild(id, {0, height}, false,
-                    ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse |
-                        ImGuiWindowFlags_AlwaysUseWindowPadding);
+  begin_padded_child(id, {0, height}, false,
+                     ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
   ImGui::PopStyleVar(2);
 }
 
@@ -257,7 +257,7 @@ void Application::draw_page(const Theme& theme, FrameRequests& requests) {
   const bool is_start_page = !document_ || shows_start_page_;
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {theme.px(14), theme.px(12)});
   ImGui::PushStyleVar(ImGuiStyleVar_ChildRounding, 0);
-  ImGui::BeginChild("##page", {0, height}, false, ImGuiWindowFlags_AlwaysUseWindowPadding);
+  begin_padded_child("##page", {0, height}, false);
   ImGui::PopStyleVar(2);
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {theme.px(8), theme.px(6)});
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {theme.px(12), theme.px(10)});

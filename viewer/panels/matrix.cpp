@@ -11,6 +11,7 @@
 
 #include "reports/format.h"
 #include "reports/matrix_table.h"
+#include "viewer/draw/child.h"
 #include "viewer/draw/data_table.h"
 #include "viewer/draw/keys.h"
 #include "viewer/draw/marks.h"
@@ -303,7 +304,7 @@ class MatrixPanel final : public Panel {
     const ArmResult* arm = find_arm(results, name);
     ImGui::PushStyleColor(ImGuiCol_ChildBg, theme.surface);
     ImGui::Dummy({0, theme.px(2)});
-    ImGui::BeginChild("##detail", {0, 0}, true, ImGuiWindowFlags_AlwaysUseWindowPadding);
+    begin_padded_child("##detail", {0, 0}, true);
     ImGui::PopStyleColor();
     if (arm != nullptr) {
       text_in(theme.accent, arm->name);

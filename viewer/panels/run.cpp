@@ -14,6 +14,7 @@
 #include "reports/format.h"
 #include "reports/pairs.h"
 #include "viewer/data/trace_model.h"
+#include "viewer/draw/child.h"
 #include "viewer/draw/data_table.h"
 #include "viewer/draw/marks.h"
 #include "viewer/draw/search_field.h"
@@ -273,7 +274,7 @@ class RunPanel final : public Panel {
   static void draw_facts(const PanelContext& context, const std::vector<Fact>& facts, float width) {
     const Theme& theme = context.theme;
     ImGui::PushStyleColor(ImGuiCol_ChildBg, theme.surface);
-    ImGui::BeginChild("##facts", {width, 0}, true, ImGuiWindowFlags_AlwaysUseWindowPadding);
+    begin_padded_child("##facts", {width, 0}, true);
     ImGui::PopStyleColor();
     const float value_x = theme.px(158);
     for (std::size_t i = 0; i < facts.size(); ++i) {
