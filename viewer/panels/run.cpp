@@ -34,6 +34,12 @@ struct Fact {
   std::string value;
 };
 
+std::string key_words(std::string_view key) {
+  std::string words(key);
+  std::ranges::replace(words, '_', ' ');
+  return words;
+}
+
 // "sm_clock_mhz" becomes "sm clock": the value says its unit.
 std::string readable(std::string_view key) {
   constexpr std::array<std::string_view, 8> kUnits = {"_ns",      "_bytes", "_mhz", "_watts",
@@ -42,15 +48,16 @@ std::string readable(std::string_view key) {
   for (const std::string_view unit : kUnits) {
     if (name.ends_with(unit)) name.resize(name.size() - unit.size());
   }
-  std::ranges::replace(name, '_', ' ');
-  return name;
+  return key_words(name);
 }
 
 std::string text_of(const std::string& key, const json& value) {
   if (value.is_null()) return std::string(kNoNumber);
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
-  if (value.is_number()) return format_by_key(key, value);
+  // Without a unit it is a setting, such as 1e-08: as it was given.
+  if (value.is_number())
+    return readable(key) == key_words(key) ? value.dump() : format_by_key(key, value);
   return value.dump();
 }
 
