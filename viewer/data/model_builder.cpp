@@ -290,7 +290,7 @@ void ModelBuilder::name_lanes() {
         break;
       case LaneKind::kOperators:
         lane.title = "Operators";
-        lane.note = fmt::format("{}, {} ops", thread_name(lane.id), count);
+        lane.note = count + " ops";
         break;
       case LaneKind::kRanges:
         lane.title = "Ranges";

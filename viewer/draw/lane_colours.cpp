@@ -19,11 +19,11 @@ ToneColours range_colours(const Theme& theme) {
   for (Tone tone = 1; tone < kStructureTone; ++tone) {
     colours[tone] = theme.colour_of(static_cast<Phase>(tone));
   }
-  // Modules are many: four quiet shades, so that phases and kernels keep the eye.
-  constexpr std::array kPlaces = {0, 2, 4, 6};
+  // Modules are many: four quiet shades that no phase has, so that phases and kernels keep the eye.
+  constexpr std::array kPlaces = {2, 4, 7, 9};
   for (std::size_t i = 0; i < kNumModuleTones; ++i) {
     const ImU32 colour = theme.colour_of(series_swatch(static_cast<std::size_t>(kPlaces[i])));
-    colours[kFirstModuleTone + i] = mix(theme.surface, colour, 0.62F);
+    colours[kFirstModuleTone + i] = mix(theme.surface, colour, 0.5F);
   }
   return colours;
 }

@@ -229,6 +229,9 @@ void TimelineCanvas::draw_gutter(ImDrawList& list, const Theme& theme, const Tim
   const float right = scene.axis.left - theme.px(8);
   const float text_y =
       top + std::round((std::min(item.height, theme.px(24)) - ImGui::GetTextLineHeight()) / 2);
+  if (item.kind == TimelineItem::Kind::kArm) {
+    list.AddRectFilled({left, top}, {scene.high.x, top + item.height}, theme.raised);
+  }
   triangle(list, {left + theme.px(9), text_y + ImGui::GetTextLineHeight() / 2}, theme.px(8),
            !item.is_collapsed, theme.muted);
   const float text_left = left + theme.px(20);
@@ -240,8 +243,6 @@ void TimelineCanvas::draw_gutter(ImDrawList& list, const Theme& theme, const Tim
     if (!rest.empty()) draw_text(list, right, text_y, theme.muted, rest, HorizontalAlign::kRight);
   };
   if (item.kind == TimelineItem::Kind::kArm) {
-    const float bottom = top + item.height;
-    list.AddRectFilled({left, top}, {scene.high.x, bottom}, theme.raised);
     const std::string letter = item.side == 0 ? "A" : "B";
     std::string line = scene.sides.size() > 1 ? letter + "   " + side.arm : side.arm;
     draw_text(list, text_left, text_y, theme.text, line);

@@ -23,10 +23,13 @@ std::string key_of(const TimelineItem& item, const TimelineSide& side) {
   return fmt::format("{}/{}/{}/{}", item.side, static_cast<int>(lane.kind), lane.device, lane.id);
 }
 
-// With two arms the host's lanes are folded: what differs on the device is looked at first.
+// With two arms counters and the host's lanes are folded: what differs on the device is looked at
+// first, and both arms are to fit on a screen.
 bool is_collapsed_by_default(const TimelineItem& item, const std::vector<TimelineSide>& sides) {
   const TraceModel& model = *sides[item.side].model;
-  if (item.kind == TimelineItem::Kind::kCounter) return model.counters[item.index].points().empty();
+  if (item.kind == TimelineItem::Kind::kCounter) {
+    return sides.size() > 1 || model.counters[item.index].points().empty();
+  }
   if (item.kind != TimelineItem::Kind::kLane) return false;
   const LaneKind kind = model.lanes[item.index].kind;
   const bool is_of_host =

@@ -79,6 +79,7 @@ class TimelinePanel final : public Panel {
     view_.axis.width = std::max(50.0F, room.x - theme.px(kGutterUnits));
     if (needs_fit_ && (sides_[0].model != nullptr || sides_.back().model != nullptr)) {
       fit_first(context);
+      fitted_axis_ = view_.axis;
     }
     follow_selection(context);
 
@@ -180,7 +181,9 @@ class TimelinePanel final : public Panel {
       arrow_.reset();
       tooltip_slice_.reset();
       last_operation_.reset();
-      needs_fit_ |= is_first;
+      // The other arm came later: unless somebody moved the view, both are shown.
+      needs_fit_ |= is_first || (view_.axis.start_ns == fitted_axis_.start_ns &&
+                                 view_.axis.ns_per_px == fitted_axis_.ns_per_px);
     }
     const bool has_model =
         std::ranges::any_of(models, [](auto* model) { return model != nullptr; });
@@ -626,6 +629,7 @@ class TimelinePanel final : public Panel {
   TimelineCanvas canvas_;
   ThemeKind theme_kind_ = ThemeKind::kDark;
   TimelineNavigation view_;
+  TimeAxis fitted_axis_;  // As the panel itself set it.
   TimeAxis overview_axis_;
   int zero_step_ = 0;
   bool needs_fit_ = true;

@@ -1,0 +1,535 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <imgui.h>
+
+#include "reports/breakdown/kernel_names.h"
+#include "reports/format.h"
+#include "viewer/data/background_task.h"
+#include "viewer/data/kernel_stats.h"
+#include "viewer/draw/data_table.h"
+#include "viewer/draw/fact_tooltip.h"
+#include "viewer/draw/histogram.h"
+#include "viewer/draw/marks.h"
+#include "viewer/draw/search_field.h"
+#include "viewer/draw/segmented.h"
+#include "viewer/draw/text.h"
+#include "viewer/panels/panel.h"
+
+namespace steplens {
+namespace {
+
+constexpr float kDetailUnits = 232;
+constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
+// Up to here a table is made within a frame: some 60 ns an operation.
+constexpr std::int64_t kMaxOperationsAtOnce = 1'000'000;
+
+using Model = std::shared_ptr<const TraceModel>;
+using Tables = std::vector<KernelTable>;
+
+/// What the tables were made of.
+struct Source {
+  std::vector<Model> models;  // One or two.
+  std::optional<StepSpan> steps;
+  bool operator==(const Source&) const = default;
+};
+
+std::vector<TableColumn> columns_of(bool has_two) {
+  if (!has_two) {
+    return {{.header = "Kernel"},
+            {.header = "Category", .width_units = 118},
+            {.header = "Count", .is_number = true, .width_units = 92, .tooltip = "A step"},
+            {.header = "Total",
+             .is_number = true,
+             .width_units = 92,
+             .tooltip = "A step; what overlaps counts again"},
+            {.header = "Share",
+             .is_number = true,
+             .width_units = 150,
+             .tooltip = "Of the total of all kernels and copies"},
+            {.header = "Mean", .is_number = true, .width_units = 86},
+            {.header = "Median", .is_number = true, .width_units = 86},
+            {.header = "p90",
+             .is_number = true,
+             .width_units = 86,
+             .tooltip = "90 % take at most so long"},
+            {.header = "p99", .is_number = true, .width_units = 86},
+            {.header = "Longest", .is_number = true, .width_units = 86}};
+  }
+  return {{.header = "Kernel"},
+          {.header = "Category", .width_units = 118},
+          {.header = "Total A", .is_number = true, .width_units = 92, .tooltip = "A step"},
+          {.header = "Total B", .is_number = true, .width_units = 92, .tooltip = "A step"},
+          {.header = "Change",
+           .is_number = true,
+           .width_units = 100,
+           .tooltip = "Of the total a step, B less A"},
+          {.header = "", .width_units = 150},
+          {.header = "Count A", .is_number = true, .width_units = 76, .tooltip = "A step"},
+          {.header = "Count B", .is_number = true, .width_units = 76, .tooltip = "A step"},
+          {.header = "Mean A", .is_number = true, .width_units = 84},
+          {.header = "Mean B", .is_number = true, .width_units = 84},
+          {.header = "Mean change", .is_number = true, .width_units = 104}};
+}
+constexpr std::size_t kShareColumn = 4;
+constexpr std::size_t kChangeColumn = 4;
+constexpr std::size_t kChangeBarColumn = 5;
+
+TableCell duration_cell(double duration_ns) {
+  return {.text = format_duration_ns(duration_ns),
+          .number = duration_ns,
+          .exact = fmt::format("{:.1f}", duration_ns)};
+}
+
+TableCell absent_cell() {
+  return {.text = std::string(kNoNumber), .number = kAbsent, .exact = " "};
+}
+
+TableCell count_cell(double count) {
+  return {.text = format_mean_count(count), .number = count, .exact = fmt::format("{}", count)};
+}
+
+std::string change_text(double change_ns) {
+  if (std::abs(change_ns) < 0.5) return "0";
+  return (change_ns > 0 ? "+" : "-") + format_duration_ns(std::abs(change_ns));
+}
+
+class KernelsPanel final : public Panel {
+ public:
+  std::string_view key() const override { return "kernels"; }
+  const char* title() const override { return "Kernels"; }
+  void focus_search() override { search_.focus(); }
+
+  void reset() override {
+    source_ = {};
+    tables_.clear();
+    task_ = nullptr;
+    rows_.clear();
+    table_.reset();
+    search_.clear();
+    scope_ = 0;
+  }
+
+  void draw(PanelContext& context) override {
+    const Theme& theme = context.theme;
+    Source source;
+    if (!find_models(context, source)) return;
+    update_tables(context, source);
+    draw_toolbar(context);
+    if (tables_.empty()) {
+      empty_state(theme, "Counting", "The table appears in a moment.");
+      return;
+    }
+    make_rows(context);
+    if (rows_.empty() && search_.text().empty()) {
+      empty_state(theme, "No kernels",
+                  scope_ == 0 ? "This trace has no operations of the device."
+                              : "None ran in the selected steps.");
+      return;
+    }
+    draw_table(context);
+    draw_detail(context);
+  }
+
+  nlohmann::json state() const override {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const TableRow& row : rows_) {
+      if (rows.size() == 20) break;
+      rows.push_back(row.id);
+    }
+    return {{"num_rows", rows_.size()},
+            {"first_rows", rows},
+            {"search", search_.text()},
+            {"scope", scope_ == 0 ? "all" : "selected"},
+            {"has_two", tables_.size() > 1},
+            {"total_ns",
+             tables_.empty() ? nlohmann::json(nullptr) : nlohmann::json(tables_[0].total_ns)}};
+  }
+
+ private:
+  // False, and an empty state drawn, where there is nothing to count.
+  bool find_models(PanelContext& context, Source& source) {
+    std::vector<std::string> arms = {context.selection.arm_a};
+    if (!context.selection.arm_b.empty()) arms.push_back(context.selection.arm_b);
+    std::string fault;
+    bool is_loading = false;
+    for (const std::string& arm : arms) {
+      const TraceEntry* entry = context.document.find_trace(arm);
+      if (entry == nullptr) {
+        fault = fmt::format("{} has no trace of its kernels.", arm);
+        continue;
+      }
+      context.document.want_trace(arm);
+      if (entry->model != nullptr) {
+        source.models.push_back(entry->model);
+      } else if (entry->error.empty()) {
+        is_loading = true;
+      } else {
+        fault = entry->error;
+      }
+    }
+    if (is_loading) {
+      context.requests.needs_next_frame = true;
+      empty_state(context.theme, "Loading the trace", "Kernels appear when it is there.");
+      return false;
+    }
+    if (source.models.empty()) {
+      empty_state(context.theme, "No kernels to show",
+                  fault +
+                      " `steplens matrix` records a trace of each arm after its rounds, unless "
+                      "told not to.");
+      return false;
+    }
+    if (scope_ == 1 && context.selection.steps) {
+      source.steps = StepSpan{context.selection.steps->first_step_index,
+                              context.selection.steps->last_step_index};
+    }
+    return true;
+  }
+
+  void update_tables(PanelContext& context, const Source& source) {
+    if (source != source_) {
+      source_ = source;
+      tables_.clear();
+      rows_key_.clear();
+      task_ = nullptr;
+      std::int64_t num_operations = 0;
+      for (const Model& model : source.models) num_operations += model->num_operations;
+      const auto work = [source](LoadProgress& progress) {
+        Tables tables;
+        for (const Model& model : source.models) {
+          tables.push_back(compute_kernel_table(*model, source.steps, &progress.read.is_cancelled));
+        }
+        return tables;
+      };
+      if (num_operations <= kMaxOperationsAtOnce) {
+        LoadProgress progress;
+        tables_ = work(progress);
+      } else {
+        task_ = std::make_unique<BackgroundTask<Tables>>();
+        task_->start(work);
+      }
+    }
+    if (task_ == nullptr) return;
+    context.requests.needs_next_frame = true;
+    if (auto tables = task_->take()) {
+      tables_ = std::move(*tables);
+      task_ = nullptr;
+    }
+  }
+
+  void draw_toolbar(PanelContext& context) {
+    const Theme& theme = context.theme;
+    search_.draw(theme, "kernel or category", theme.px(230));
+    mark("kernels.search");
+    ImGui::SameLine();
+    constexpr std::array<const char*, 2> kScopes = {"All steps", "Selected steps"};
+    segmented(theme, "kernels_scope", kScopes, scope_);
+    ImGui::SameLine();
+    ImGui::AlignTextToFramePadding();
+    text_in(theme.muted, scope_text(context));
+    if (tables_.empty() || !table_) return;
+    ImGui::SameLine(ImGui::GetWindowWidth() - theme.px(14) - theme.px(96));
+    std::string notice = copy_csv_button(theme, table_->columns(), rows_);
+    if (!notice.empty()) context.requests.notice = std::move(notice);
+  }
+
+  std::string scope_text(const PanelContext& context) const {
+    if (scope_ == 1 && !context.selection.steps) {
+      return "no step is selected: click one on the timeline";
+    }
+    if (tables_.empty()) return "";
+    const auto text_of = [](const KernelTable& table) {
+      return fmt::format("{} in {} {}", format_duration_ns(static_cast<double>(table.total_ns)),
+                         table.num_steps, table.num_steps == 1 ? "step" : "steps");
+    };
+    if (tables_.size() == 1) return text_of(tables_[0]);
+    return fmt::format("A {},  B {}", text_of(tables_[0]), text_of(tables_[1]));
+  }
+
+  bool matches(const std::string& raw, const std::string& display, KernelCategory category) const {
+    return search_.matches(display) || search_.matches(raw) ||
+           search_.matches(steplens::name_of(category));
+  }
+
+  void make_rows(PanelContext& context) {
+    const bool has_two = tables_.size() > 1;
+    const std::string key =
+        fmt::format("{}/{}/{}", has_two, search_.text(), static_cast<int>(context.theme.kind));
+    if (key == rows_key_) return;
+    if (!table_ || table_has_two_ != has_two) {
+      table_.emplace("kernels", columns_of(has_two));
+      table_has_two_ = has_two;
+    }
+    rows_key_ = key;
+    rows_.clear();
+    has_two ? make_pair_rows(context.theme) : make_single_rows(context.theme);
+    table_->invalidate_order();
+  }
+
+  TableCell category_cell(const Theme& theme, KernelCategory category) const {
+    return {.text = std::string(swatch_of(category).label), .colour = theme.colour_of(category)};
+  }
+
+  void make_single_rows(const Theme& theme) {
+    const KernelTable& table = tables_[0];
+    const NameTable& names = source_.models[0]->names;
+    for (const KernelStats& stats : table.kernels) {
+      const std::string& raw = names.raw(stats.name);
+      if (!matches(raw, names.display(stats.name), stats.category)) continue;
+      TableRow row{.id = raw};
+      row.cells = {{.text = names.display(stats.name), .exact = raw},
+                   category_cell(theme, stats.category),
+                   count_cell(table.per_step(static_cast<double>(stats.count))),
+                   duration_cell(table.per_step(static_cast<double>(stats.total_ns))),
+                   {.text = format_percent(stats.share_ratio),
+                    .number = stats.share_ratio,
+                    .exact = fmt::format("{:.6f}", stats.share_ratio)},
+                   duration_cell(stats.mean_ns())};
+      for (const std::int64_t value_ns : {stats.p50_ns, stats.p90_ns, stats.p99_ns, stats.max_ns}) {
+        row.cells.push_back(duration_cell(static_cast<double>(value_ns)));
+      }
+      rows_.push_back(std::move(row));
+    }
+  }
+
+  void make_pair_rows(const Theme& theme) {
+    const NameTable& names_a = source_.models[0]->names;
+    const NameTable& names_b = source_.models[1]->names;
+    largest_change_ns_ = 1;
+    for (const KernelPair& pair : pair_kernels(tables_[0], names_a, tables_[1], names_b)) {
+      const NameTable& names = pair.a != nullptr ? names_a : names_b;
+      const KernelStats& any = pair.a != nullptr ? *pair.a : *pair.b;
+      const std::string& raw = names.raw(any.name);
+      if (!matches(raw, names.display(any.name), any.category)) continue;
+      largest_change_ns_ = std::max(largest_change_ns_, std::abs(pair.change_ns));
+      const auto cell = [](const KernelTable& table, const KernelStats* stats, auto value) {
+        return stats == nullptr ? absent_cell() : value(table, *stats);
+      };
+      const auto total = [](const KernelTable& table, const KernelStats& stats) {
+        return duration_cell(table.per_step(static_cast<double>(stats.total_ns)));
+      };
+      const auto count = [](const KernelTable& table, const KernelStats& stats) {
+        return count_cell(table.per_step(static_cast<double>(stats.count)));
+      };
+      const auto mean = [](const KernelTable&, const KernelStats& stats) {
+        return duration_cell(stats.mean_ns());
+      };
+      TableCell mean_change = absent_cell();
+      if (pair.a != nullptr && pair.b != nullptr) {
+        const double ratio = pair.b->mean_ns() / pair.a->mean_ns();
+        mean_change = {
+            .text = format_change(ratio), .number = ratio, .exact = fmt::format("{:.6f}", ratio)};
+      }
+      TableRow row{.id = raw};
+      row.cells = {{.text = names.display(any.name), .exact = raw},
+                   category_cell(theme, any.category),
+                   cell(tables_[0], pair.a, total),
+                   cell(tables_[1], pair.b, total),
+                   {.text = change_text(pair.change_ns),
+                    .number = pair.change_ns,
+                    .exact = fmt::format("{:.1f}", pair.change_ns),
+                    .colour = pair.change_ns > 0 ? theme.bad : theme.good},
+                   {.number = std::abs(pair.change_ns), .exact = " "},
+                   cell(tables_[0], pair.a, count),
+                   cell(tables_[1], pair.b, count),
+                   cell(tables_[0], pair.a, mean),
+                   cell(tables_[1], pair.b, mean),
+                   std::move(mean_change)};
+      rows_.push_back(std::move(row));
+    }
+  }
+
+  void draw_table(PanelContext& context) {
+    const Theme& theme = context.theme;
+    Highlight& highlight = context.selection.highlight;
+    const bool has_two = tables_.size() > 1;
+    const auto paint = [&](const TableRow* row, std::size_t column, ImVec2 low, ImVec2 high) {
+      if (row == nullptr) return false;
+      ImDrawList& list = *ImGui::GetWindowDrawList();
+      const float y = std::round((low.y + high.y) / 2);
+      if (column == 1) {
+        const TableCell& cell = row->cells[1];
+        const float side = theme.px(9);
+        list.AddRectFilled({low.x, y - side / 2}, {low.x + side, y + side / 2}, cell.colour,
+                           theme.px(2));
+        draw_text(list, low.x + side + theme.px(6), y - ImGui::GetTextLineHeight() / 2, theme.muted,
+                  cell.text);
+        return true;
+      }
+      if (!has_two && column == kShareColumn) {
+        const TableCell& cell = row->cells[column];
+        const float room = high.x - low.x - theme.px(56);
+        list.AddRectFilled({low.x, y - theme.px(5)},
+                           {low.x + room * static_cast<float>(cell.number), y + theme.px(5)},
+                           row->cells[1].colour, theme.px(1));
+        draw_text(list, high.x, y - ImGui::GetTextLineHeight() / 2, theme.text, cell.text,
+                  HorizontalAlign::kRight);
+        return true;
+      }
+      if (has_two && column == kChangeBarColumn) {
+        const double change_ns = row->cells[kChangeColumn].number;
+        const float middle = (low.x + high.x) / 2;
+        const float length =
+            (high.x - low.x) / 2 * static_cast<float>(change_ns / largest_change_ns_);
+        list.AddLine({middle, low.y}, {middle, high.y}, theme.border);
+        list.AddRectFilled({std::min(middle, middle + length), y - theme.px(5)},
+                           {std::max(middle, middle + length), y + theme.px(5)},
+                           change_ns > 0 ? theme.bad : theme.good, theme.px(1));
+        return true;
+      }
+      return false;
+    };
+    const bool has_detail = highlight.kind == HighlightKind::kKernel;
+    std::vector<std::string> selected;
+    if (has_detail) selected.push_back(highlight.key);
+    const float height =
+        ImGui::GetContentRegionAvail().y - (has_detail ? theme.px(kDetailUnits) : 0);
+    const TableEvents events = table_->draw(theme, rows_, selected, {0, height}, paint);
+    if (events.clicked != nullptr) {
+      const bool is_same = has_detail && highlight.key == events.clicked->id;
+      if (!is_same) highlight = {HighlightKind::kKernel, events.clicked->id};
+    }
+    if (events.double_clicked != nullptr) {
+      highlight = {HighlightKind::kKernel, events.double_clicked->id};
+      go_to_longest(context, 0);
+    }
+    if (rows_.empty()) text_in(theme.muted, "No kernel matches the search");
+  }
+
+  const KernelStats* stats_of(std::size_t side, const std::string& raw) const {
+    if (side >= tables_.size()) return nullptr;
+    const NameTable& names = source_.models[side]->names;
+    const auto it = std::ranges::find_if(tables_[side].kernels, [&](const KernelStats& stats) {
+      return names.raw(stats.name) == raw;
+    });
+    return it == tables_[side].kernels.end() ? nullptr : &*it;
+  }
+
+  // To the longest run of the highlighted kernel; in the first arm that has it, from `side` on.
+  void go_to_longest(PanelContext& context, std::size_t side) const {
+    const std::vector<std::string> arms = {context.selection.arm_a, context.selection.arm_b};
+    for (; side < tables_.size(); ++side) {
+      const KernelStats* stats = stats_of(side, context.selection.highlight.key);
+      if (stats == nullptr) continue;
+      context.selection.operation = OperationRef{.arm = arms[side], .row = stats->longest_row};
+      context.requests.open_panel = "timeline";
+      return;
+    }
+  }
+
+  void draw_detail(PanelContext& context) {
+    const Theme& theme = context.theme;
+    Highlight& highlight = context.selection.highlight;
+    if (highlight.kind != HighlightKind::kKernel) return;
+    ImGui::PushStyleColor(ImGuiCol_ChildBg, theme.surface);
+    ImGui::BeginChild("##kernel", {0, 0}, true, ImGuiWindowFlags_AlwaysUseWindowPadding);
+    ImGui::PopStyleColor();
+    const std::array<const KernelStats*, 2> stats = {stats_of(0, highlight.key),
+                                                     stats_of(1, highlight.key)};
+    const float room = ImGui::GetContentRegionAvail().x;
+    const float left_width = std::min(room * 0.42F, theme.px(560));
+    const float top = ImGui::GetCursorPosY();
+    text_in(theme.accent, fitted(kernel_display_name(highlight.key), left_width));
+    draw_numbers(theme, stats);
+    ImGui::Dummy({0, theme.px(2)});
+    if (ImGui::SmallButton("Longest on the timeline")) go_to_longest(context, 0);
+    mark("kernels.longest");
+    ImGui::SameLine();
+    if (ImGui::SmallButton("All on the timeline")) context.requests.open_panel = "timeline";
+    mark("kernels.all");
+    ImGui::SameLine();
+    if (ImGui::SmallButton("Copy full name")) {
+      ImGui::SetClipboardText(demangled(highlight.key).c_str());
+      context.requests.notice = "Name copied";
+    }
+    ImGui::SameLine();
+    const bool is_closed = ImGui::SmallButton("Close");
+    ImGui::SetCursorPos({left_width + theme.px(36), top});
+    draw_histogram_pane(theme, stats);
+    ImGui::EndChild();
+    if (is_closed) highlight = {};
+  }
+
+  void draw_numbers(const Theme& theme, const std::array<const KernelStats*, 2>& stats) const {
+    const float label_width = theme.px(76);
+    const float column = theme.px(110);
+    const float left = ImGui::GetCursorPosX();
+    const bool has_two = tables_.size() > 1;
+    const auto line = [&](const char* label, auto value) {
+      text_in(theme.muted, label);
+      for (std::size_t side = 0; side < tables_.size(); ++side) {
+        const std::string text =
+            stats[side] == nullptr ? std::string(kNoNumber) : value(tables_[side], *stats[side]);
+        ImGui::SameLine(left + label_width + column * static_cast<float>(side + 1) -
+                        text_width(text));
+        text_in(theme.text, text);
+      }
+    };
+    ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {theme.px(8), theme.px(2)});
+    if (has_two) {
+      text_in(theme.muted, "A step");
+      for (const char* side : {"A", "B"}) {
+        ImGui::SameLine(left + label_width + column * (*side == 'A' ? 1 : 2) - text_width(side));
+        text_in(theme.muted, side);
+      }
+    }
+    const auto duration = [](double ns) { return format_duration_ns(ns); };
+    line("Count", [](const KernelTable& table, const KernelStats& s) {
+      return format_mean_count(table.per_step(static_cast<double>(s.count)));
+    });
+    line("Total", [&](const KernelTable& table, const KernelStats& s) {
+      return duration(table.per_step(static_cast<double>(s.total_ns)));
+    });
+    line("Share",
+         [](const KernelTable&, const KernelStats& s) { return format_percent(s.share_ratio); });
+    line("Mean", [&](const KernelTable&, const KernelStats& s) { return duration(s.mean_ns()); });
+    line("Median", [&](const KernelTable&, const KernelStats& s) {
+      return duration(static_cast<double>(s.p50_ns));
+    });
+    line("p99", [&](const KernelTable&, const KernelStats& s) {
+      return duration(static_cast<double>(s.p99_ns));
+    });
+    ImGui::PopStyleVar();
+  }
+
+  void draw_histogram_pane(const Theme& theme,
+                           const std::array<const KernelStats*, 2>& stats) const {
+    std::vector<HistogramLine> lines;
+    for (std::size_t side = 0; side < tables_.size(); ++side) {
+      if (stats[side] == nullptr) continue;
+      const KernelCategory category = stats[side]->category;
+      lines.push_back({.histogram = &stats[side]->histogram,
+                       .label = tables_.size() > 1 ? (side == 0 ? "A" : "B") : "",
+                       .colour = tables_.size() > 1 ? (side == 0 ? theme.muted : theme.accent)
+                                                    : theme.colour_of(category),
+                       .median_ns = static_cast<double>(stats[side]->p50_ns)});
+    }
+    const ImVec2 room = ImGui::GetContentRegionAvail();
+    draw_histogram(theme, lines, room);
+  }
+
+  Source source_;
+  Tables tables_;  // As `source_.models`; empty while they are made.
+  std::unique_ptr<BackgroundTask<Tables>> task_;
+  std::optional<DataTable> table_;
+  bool table_has_two_ = false;
+  std::vector<TableRow> rows_;
+  std::string rows_key_;  // What `rows_` were made for.
+  double largest_change_ns_ = 1;
+  SearchField search_;
+  std::size_t scope_ = 0;  // All steps, or the selected ones.
+};
+
+}  // namespace
+
+std::unique_ptr<Panel> make_kernels_panel() { return std::make_unique<KernelsPanel>(); }
+
+}  // namespace steplens
