@@ -29,13 +29,13 @@ constexpr std::array<Swatch, kNumKernelCategories> kCategories = {{
 
 // In the order of IdleClass: Tol's light colours.
 constexpr std::array<Swatch, kNumIdleClasses> kIdle = {{
-    {"idle: profiler", "#FFFFFF", "#FFFFFF", kInk},
+    {"idle: profiler", "#D9C2F0", "#D9C2F0", kInk},
     {"idle: allocator", "#99DDFF", "#99DDFF", kInk},
     {"idle: data wait", "#AEE3CF", "#AEE3CF", kInk},
     {"idle: sync", "#FFAABB", "#FFAABB", kInk},
     {"idle: late launch", "#EEDD88", "#EEDD88", kInk},
-    {"idle: dependency", "#DDDDDD", "#DDDDDD", kInk},
-    {"idle: unknown", "#BBBBBB", "#BBBBBB", kInk},
+    {"idle: dependency", "#BBCCEE", "#BBCCEE", kInk},
+    {"idle: unknown", "#DDDDDD", "#DDDDDD", kInk},
 }};
 
 // In the order of MemoryOwner.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/viewer/sample_bundle.h"
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "harness/error.h"
@@ -120,6 +121,26 @@ TEST_F(Pictures, OfNothingSayWhatToDo) {
 TEST_F(Pictures, OfAMissingFileSaySo) {
   expect_golden(draw({.paths = {"nowhere"}}, 2), "missing_file", kMinColoursOfText);
   EXPECT_EQ(state().at("error"), "nowhere: does not exist");
+}
+
+TEST_F(Pictures, OfAForeignFileSaySo) {
+  write_file_atomically("notes.txt", "Nothing that a profiler wrote.");
+  draw({.paths = {"notes.txt"}}, 2);
+  EXPECT_THAT(state().at("error").get<std::string>(), ::testing::HasSubstr("notes.txt"));
+  EXPECT_TRUE(state().at("document").is_null());
+  EXPECT_EQ(state().at("recent"), nlohmann::json::array());
+}
+
+TEST_F(Pictures, OfACutTraceHaveABanner) {
+  const fs::path trace = [] {
+    const fs::path paths[] = {"sample"};
+    return open_document(paths).traces.front().path;
+  }();
+  const std::string content = read_file(trace);
+  write_file_atomically("cut.slt", std::string_view(content).substr(0, content.size() * 3 / 5));
+  draw({.paths = {"cut.slt"}, .panel = "timeline"});
+  EXPECT_EQ(state().at("error"), "");
+  EXPECT_FALSE(state().at("banners").empty());
 }
 
 TEST_F(Pictures, GrowWithTheScale) {

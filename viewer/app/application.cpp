@@ -93,7 +93,24 @@ void Application::collect() {
     error_ = opened->error;
     if (opened->document) take_document(std::move(*opened->document));
   }
-  if (document_) loader_.serve(*document_);
+  if (!document_) return;
+  loader_.serve(*document_);
+  if (document_->bundle == nullptr) collect_lone_traces();
+}
+
+// Of lone traces it shows only now whether they are any.
+void Application::collect_lone_traces() {
+  const auto& traces = document_->traces;
+  if (std::ranges::all_of(traces, [](const TraceEntry& entry) { return !entry.error.empty(); })) {
+    error_ = traces.front().error;
+    document_.reset();
+    return;
+  }
+  for (const TraceEntry& entry : traces) {
+    if (entry.model == nullptr || is_remembered_) continue;
+    is_remembered_ = true;
+    for (const std::filesystem::path& path : document_->paths) remember_recent(settings_, path);
+  }
 }
 
 void Application::take_document(Document document) {
@@ -103,7 +120,8 @@ void Application::take_document(Document document) {
   hidden_banners_.clear();
   selection_ = {};
   for (const auto& panel : panels_) panel->reset();
-  for (const std::filesystem::path& path : document_->paths) remember_recent(settings_, path);
+  is_remembered_ = document_->bundle != nullptr;
+  if (is_remembered_) remember_recent(settings_, document_->paths.front());
   // Of a lone trace the matrix has nothing to say.
   if (document_->bundle == nullptr && panels_[panel_index_]->key() == "matrix") {
     open_panel("timeline");

@@ -60,6 +60,7 @@ class Application {
 
  private:
   void collect();
+  void collect_lone_traces();
   void take_document(Document document);
   void select_first_arms();
   void select_arm(const std::string& arm);
@@ -91,6 +92,7 @@ class Application {
   std::string path_input_;
   std::vector<std::string> hidden_banners_;
   Notice notice_;
+  bool is_remembered_ = false;  // The document is in the recent list.
   bool shows_help_ = false;
   bool shows_start_page_ = false;  // Over a document.
   bool shows_all_banners_ = false;

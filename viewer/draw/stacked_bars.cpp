@@ -17,6 +17,20 @@ constexpr float kBarUnits = 20;
 
 ImU32 dimmed(const Theme& theme, ImU32 colour) { return mix(theme.surface, colour, 0.22F); }
 
+// Stripes from the bottom left to the top right.
+void hatch(ImDrawList& list, const Theme& theme, ImVec2 low, ImVec2 high) {
+  const float pitch = theme.px(6);
+  const float height = high.y - low.y;
+  if (high.x - low.x < theme.px(4)) return;
+  list.PushClipRect(low, high, true);
+  // On a common grid, so that neighbours do not look shifted.
+  for (float x = std::floor((low.x - height) / pitch) * pitch; x < high.x; x += pitch) {
+    list.AddLine({x, high.y}, {x + height, low.y}, with_alpha(theme.background, 0.45F),
+                 theme.px(1));
+  }
+  list.PopClipRect();
+}
+
 void part_tooltip(const Theme& theme, const StackedBar& bar, const BarPart& part) {
   ImGui::BeginTooltip();
   legend_entry(theme, part.colour, part.label);
@@ -90,6 +104,7 @@ BarEvents stacked_bars(const Theme& theme, std::span<const StackedBar> bars,
       const bool is_dim = !highlight.empty() && highlight != part.key;
       const ImU32 colour = is_dim ? dimmed(theme, part.colour) : part.colour;
       list.AddRectFilled({x0, top}, {std::max(x1, x0 + 0.5F), bottom}, colour);
+      if (part.is_hatched) hatch(list, theme, {x0, top}, {x1, bottom});
       if (x1 - x0 > theme.px(3)) list.AddLine({x1, top}, {x1, bottom}, theme.background);
       const std::string share = format_percent(part.duration_ns / bar.total_ns);
       if (x1 - x0 > text_width(share) + theme.px(8) && !is_dim) {

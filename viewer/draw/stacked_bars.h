@@ -17,6 +17,7 @@ struct BarPart {
   std::string label;
   double duration_ns = 0;
   ImU32 colour = 0;
+  bool is_hatched = false;  // Nothing ran.
 };
 
 struct StackedBar {

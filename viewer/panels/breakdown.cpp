@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <imgui.h>
 
-#include "reports/breakdown/kernel_names.h"
 #include "reports/format.h"
 #include "viewer/data/step_parts.h"
 #include "viewer/draw/data_table.h"
+#include "viewer/draw/kernel_changes.h"
 #include "viewer/draw/keys.h"
 #include "viewer/draw/marks.h"
 #include "viewer/draw/search_field.h"
@@ -51,15 +51,6 @@ ImU32 colour_of(const Theme& theme, const std::string& key, StepDimension dimens
   if (dimension == StepDimension::kPhase)
     return theme.colour_of(phase_of_key(key).value_or(Phase::kOther));
   return theme.colour_of(series_swatch(index));
-}
-
-std::vector<TableColumn> kernel_columns() {
-  return {{.header = "Kernel", .tooltip = "Double click: show it in the timeline"},
-          {.header = "A / step", .is_number = true, .width_units = 86},
-          {.header = "B / step", .is_number = true, .width_units = 86},
-          {.header = "Change", .is_number = true, .width_units = 92},
-          {.header = "A ops", .is_number = true, .width_units = 64},
-          {.header = "B ops", .is_number = true, .width_units = 64}};
 }
 
 /// How large each part is for both sides; found for all panels of one pair of arms.
@@ -217,7 +208,8 @@ class BreakdownPanel final : public Panel {
         bar.parts.push_back({.key = part.key,
                              .label = part.label,
                              .duration_ns = part.duration_ns,
-                             .colour = colour_of(theme, part.key, dimension(), p)});
+                             .colour = colour_of(theme, part.key, dimension(), p),
+                             .is_hatched = idle_of_key(part.key).has_value()});
       }
       bars.push_back(std::move(bar));
     }
@@ -337,34 +329,7 @@ class BreakdownPanel final : public Panel {
     kernel_rows_.clear();
     for (const KernelDifference& kernel : comparison_.waterfall->kernels) {
       if (!is_shown(kernel, filter)) continue;
-      const auto duration = [](double duration_ns) {
-        return TableCell{
-            .text = duration_ns > 0 ? format_duration_ns(duration_ns) : std::string(kNoNumber),
-            .number = duration_ns,
-            .exact = fmt::format("{:.1f}", duration_ns)};
-      };
-      const auto count = [](double number) {
-        return TableCell{.text = number > 0 ? format_mean_count(number) : std::string(kNoNumber),
-                         .number = number,
-                         .exact = fmt::format("{}", number)};
-      };
-      const double change_ns = static_cast<double>(kernel.row.difference_ns);
-      kernel_rows_.push_back(
-          {.cells = {{.text = kernel.row.label.empty() ? kernel_display_name(kernel.row.key)
-                                                       : kernel.row.label,
-                      .exact = kernel.row.key},
-                     duration(kernel.row.reference_ns),
-                     duration(kernel.row.candidate_ns),
-                     {.text = fmt::format("{}{}", change_ns < 0 ? "-" : "+",
-                                          format_duration_ns(std::abs(change_ns))),
-                      .number = std::abs(change_ns),
-                      .exact = fmt::format("{}", kernel.row.difference_ns),
-                      .colour = change_ns < 0   ? context.theme.good
-                                : change_ns > 0 ? context.theme.bad
-                                                : context.theme.muted},
-                     count(kernel.num_reference_operations),
-                     count(kernel.num_candidate_operations)},
-           .id = kernel.row.key});
+      kernel_rows_.push_back(kernel_change_row(context.theme, kernel));
     }
     table_.invalidate_order();
   }
@@ -401,7 +366,7 @@ class BreakdownPanel final : public Panel {
   std::size_t dimension_index_ = 0;
   std::vector<const TracedArm*> arms_;  // Of this frame.
   Comparison comparison_;
-  DataTable table_ = DataTable("kernel_changes", kernel_columns());
+  DataTable table_ = DataTable("kernel_changes", kernel_change_columns());
   std::vector<TableRow> kernel_rows_;
   Highlight rows_highlight_;  // What `kernel_rows_` were made for.
   std::string rows_search_;

@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -11,10 +11,12 @@
 
 #include "reports/format.h"
 #include "reports/matrix_table.h"
+#include "reports/pairs.h"
 #include "viewer/draw/child.h"
 #include "viewer/draw/data_table.h"
-#include "viewer/draw/keys.h"
+#include "viewer/draw/effect_bar.h"
 #include "viewer/draw/marks.h"
+#include "viewer/draw/round_plot.h"
 #include "viewer/draw/search_field.h"
 #include "viewer/draw/text.h"
 #include "viewer/panels/panel.h"
@@ -81,7 +83,9 @@ std::string proof_text(const ArmResult& arm) {
 }
 
 TableRow row_of(const ArmResult& arm, const Results& results, const Theme& theme) {
-  TableRow row = {.id = arm.name, .is_dimmed = !arm.is_applicable, .is_pinned = arm.is_baseline};
+  TableRow row = {.id = arm.name,
+                  .is_dimmed = !arm.is_applicable,
+                  .is_pinned = arm.reference.empty() && arm.is_applicable};
   const std::optional<std::int64_t> peak =
       arm.peak_allocated_bytes ? arm.peak_allocated_bytes : arm.peak_rss_bytes;
   row.cells.resize(kMfu + 1);
@@ -89,7 +93,8 @@ TableRow row_of(const ArmResult& arm, const Results& results, const Theme& theme
   row.cells[kBar] = {.number = arm.effect_ratio.value_or(kAbsent)};
   row.cells[kEffect] = number_cell(arm.effect_ratio, [&](double) { return effect_text(arm); });
   row.cells[kVerdict] = {
-      .text = arm.is_baseline ? "baseline" : verdict_text(arm, results.rule),
+      .text =
+          arm.is_baseline && arm.reference.empty() ? "baseline" : verdict_text(arm, results.rule),
       .colour = arm.verdict ? theme.colour_of(swatch_of(arm.verdict)) : theme.muted};
   if (arm.verdict == Verdict::kFailed || arm.verdict == Verdict::kMathsDiffers) {
     row.cells[kVerdict].colour = theme.warning;
@@ -104,39 +109,6 @@ TableRow row_of(const ArmResult& arm, const Results& results, const Theme& theme
   row.cells[kMfu] = number_cell(arm.mfu_causal_ratio, format_percent);
   return row;
 }
-
-/// Where a change of tokens a second stands on the bar: near 0 linear, beyond 2 % logarithmic, so
-/// that +0.3 % and -60 % are both to be seen.
-class EffectScale {
- public:
-  explicit EffectScale(const Results& results) {
-    for (const ArmResult& arm : results.arms) {
-      for (const auto& ratio : {arm.effect_ratio, arm.effect_low_ratio, arm.effect_high_ratio}) {
-        if (!ratio || !std::isfinite(*ratio)) continue;
-        low_ = std::min(low_, stretched(*ratio));
-        high_ = std::max(high_, stretched(*ratio));
-      }
-    }
-    const double margin = 0.06 * (high_ - low_);
-    low_ -= margin;
-    high_ += margin;
-  }
-  float x_of(double ratio, float left, float right) const {
-    const double share = (stretched(ratio) - low_) / (high_ - low_);
-    return left + (right - left) * static_cast<float>(share);
-  }
-  bool contains(double ratio) const {
-    return stretched(ratio) >= low_ && stretched(ratio) <= high_;
-  }
-
- private:
-  static double stretched(double ratio) {
-    constexpr double kLinear = 0.02;
-    return std::asinh((ratio - 1) / kLinear);
-  }
-  double low_ = stretched(0.98);
-  double high_ = stretched(1.02);
-};
 
 class MatrixPanel final : public Panel {
  public:
@@ -229,9 +201,9 @@ class MatrixPanel final : public Panel {
     const auto paint = [&](const TableRow* row, std::size_t column, ImVec2 low, ImVec2 high) {
       if (column != kBar) return false;
       if (row == nullptr) {
-        paint_ticks(context.theme, scale, low, high);
+        paint_effect_ticks(context.theme, scale, low, high);
       } else {
-        paint_bar(context.theme, results, scale, *row, low, high);
+        paint_effect_bar(context.theme, results.rule, scale, find_arm(results, row->id), low, high);
       }
       return true;
     };
@@ -249,51 +221,6 @@ class MatrixPanel final : public Panel {
     }
     if (events.double_clicked != nullptr) context.requests.open_panel = "breakdown";
     if (rows_.empty()) text_in(context.theme.muted, "No arm matches the search");
-  }
-
-  static void paint_ticks(const Theme& theme, const EffectScale& scale, ImVec2 low, ImVec2 high) {
-    constexpr std::array kTicks = {-0.5, -0.1, -0.02, 0.0, 0.02, 0.1, 0.5};
-    float last_right = -1e9F;
-    for (const double tick : kTicks) {
-      if (!scale.contains(1 + tick)) continue;
-      const std::string label = tick == 0 ? "0" : fmt::format("{:+.0f} %", 100 * tick);
-      const float x = scale.x_of(1 + tick, low.x, high.x);
-      const float half = text_width(label) / 2;
-      if (x - half < last_right || x + half > high.x) continue;
-      draw_text(*ImGui::GetWindowDrawList(), x, low.y, theme.muted, label,
-                HorizontalAlign::kCentre);
-      last_right = x + half + theme.px(6);
-    }
-  }
-
-  static void paint_bar(const Theme& theme, const Results& results, const EffectScale& scale,
-                        const TableRow& row, ImVec2 low, ImVec2 high) {
-    ImDrawList& list = *ImGui::GetWindowDrawList();
-    const double equivalence = results.rule.equivalence_ratio;
-    const float middle = std::round((low.y + high.y) / 2);
-    list.AddRectFilled({scale.x_of(1 / equivalence, low.x, high.x), low.y},
-                       {scale.x_of(equivalence, low.x, high.x), high.y},
-                       with_alpha(theme.text, 0.06F));
-    const float zero = std::round(scale.x_of(1, low.x, high.x));
-    list.AddLine({zero, low.y}, {zero, high.y}, theme.border);
-    const ArmResult* arm = find_arm(results, row.id);
-    if (arm == nullptr || !arm->effect_ratio) return;
-    const ImU32 colour = theme.colour_of(swatch_of(arm->verdict));
-    const float x = scale.x_of(*arm->effect_ratio, low.x, high.x);
-    const float thickness = theme.px(8);
-    list.AddRectFilled({std::min(zero, x), middle - thickness / 2},
-                       {std::max(zero, x), middle + thickness / 2}, with_alpha(colour, 0.35F));
-    if (arm->effect_low_ratio && arm->effect_high_ratio) {
-      const float left = scale.x_of(*arm->effect_low_ratio, low.x, high.x);
-      const float right = scale.x_of(*arm->effect_high_ratio, low.x, high.x);
-      list.AddLine({left, middle}, {right, middle}, colour, theme.px(2));
-      // Caps that the point would hide only look ragged.
-      for (const float end : {left, right}) {
-        if (right - left < theme.px(10)) break;
-        list.AddLine({end, middle - theme.px(5)}, {end, middle + theme.px(5)}, colour, theme.px(2));
-      }
-    }
-    list.AddCircleFilled({x, middle}, theme.px(4.5F), colour);
   }
 
   // What the selected arm is, and why its verdict is what it is.
@@ -325,8 +252,25 @@ class MatrixPanel final : public Panel {
       for (const std::string& sentence : sentences) text_in(theme.text, sentence);
       if (sentences.empty()) text_in(theme.muted, "Nothing to add.");
       ImGui::PopTextWrapPos();
+      draw_rounds(theme, context.document.bundle->bundle, *arm);
     }
     ImGui::EndChild();
+  }
+
+  // What the interval is made of.
+  static void draw_rounds(const Theme& theme, const Bundle& bundle, const ArmResult& arm) {
+    const Arm* planned = find_arm(bundle.manifest, arm.name);
+    if (planned == nullptr || arm.reference.empty() || !arm.effect_ratio) return;
+    RoundPlot plot = {.mean_ratio = *arm.effect_ratio,
+                      .low_ratio = arm.effect_low_ratio,
+                      .high_ratio = arm.effect_high_ratio,
+                      .colour = theme.colour_of(swatch_of(arm.verdict))};
+    for (const BlockPair& pair : block_pairs(bundle, *planned)) {
+      const double ratio =
+          valid_tokens_per_s(*pair.candidate) / valid_tokens_per_s(*pair.reference);
+      if (std::isfinite(ratio)) plot.rounds.push_back({.index = pair.round_index, .ratio = ratio});
+    }
+    draw_round_plot(theme, plot);
   }
 
   static std::vector<std::string> sentences_of(const ArmResult& arm) {
