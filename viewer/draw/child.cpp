@@ -6,7 +6,7 @@ bool begin_padded_child(const char* id, ImVec2 size, bool has_border, ImGuiWindo
 #if IMGUI_VERSION_NUM < 19000
   return ImGui::BeginChild(id, size, has_border, flags | ImGuiWindowFlags_AlwaysUseWindowPadding);
 #else
-  const ImGuiChildFlags border = has_border ? ImGuiChildFlags_Border : ImGuiChildFlags_None;
+  const ImGuiChildFlags border = has_border ? 1 : 0;  // Borders: its name changed with 1.91.1.
   return ImGui::BeginChild(id, size, border | ImGuiChildFlags_AlwaysUseWindowPadding, flags);
 #endif
 }

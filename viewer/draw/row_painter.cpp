@@ -102,7 +102,7 @@ void RowPainter::draw(ImDrawList& list, const Theme& theme, const SliceRow& row,
     const float right =
         std::min(std::max(x_of(slice.end_ns), x_of(slice.start_ns) + 3), axis.right() + 4);
     if (right > left)
-      list.AddRect({left - 1, top - 1}, {right + 1, bottom + 1}, theme.text, 0, 0, 2);
+      list.AddRect({left - 1, top - 1}, {right + 1, bottom + 1}, theme.text, 0.0F, 0, 2.0F);
   }
 }
 

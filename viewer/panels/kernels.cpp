@@ -14,6 +14,7 @@
 #include "reports/format.h"
 #include "viewer/data/background_task.h"
 #include "viewer/data/kernel_stats.h"
+#include "viewer/draw/child.h"
 #include "viewer/draw/data_table.h"
 #include "viewer/draw/fact_tooltip.h"
 #include "viewer/draw/histogram.h"
@@ -430,7 +431,7 @@ class KernelsPanel final : public Panel {
     Highlight& highlight = context.selection.highlight;
     if (highlight.kind != HighlightKind::kKernel) return;
     ImGui::PushStyleColor(ImGuiCol_ChildBg, theme.surface);
-    ImGui::BeginChild("##kernel", {0, 0}, true, ImGuiWindowFlags_AlwaysUseWindowPadding);
+    begin_padded_child("##kernel", {0, 0}, true);
     ImGui::PopStyleColor();
     const std::array<const KernelStats*, 2> stats = {stats_of(0, highlight.key),
                                                      stats_of(1, highlight.key)};

@@ -12,6 +12,7 @@
 #include "viewer/data/background_task.h"
 #include "viewer/data/memory_series.h"
 #include "viewer/data/slice_facts.h"
+#include "viewer/draw/child.h"
 #include "viewer/draw/fact_tooltip.h"
 #include "viewer/draw/keys.h"
 #include "viewer/draw/marks.h"
@@ -279,7 +280,7 @@ class MemoryPanel final : public Panel {
     const MemoryAccount& peak = side.series->use.peak;
     ImGui::PushStyleColor(ImGuiCol_ChildBg, theme.surface);
     ImGui::PushID(static_cast<int>(index));
-    ImGui::BeginChild("##account", size, true, ImGuiWindowFlags_AlwaysUseWindowPadding);
+    begin_padded_child("##account", size, true);
     ImGui::PopStyleColor();
     ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {theme.px(8), theme.px(3)});
     const float width = ImGui::GetContentRegionAvail().x;

@@ -12,6 +12,7 @@
 #include "reports/format.h"
 #include "viewer/data/hits.h"
 #include "viewer/data/slice_facts.h"
+#include "viewer/draw/child.h"
 #include "viewer/draw/counter_painter.h"
 #include "viewer/draw/fact_tooltip.h"
 #include "viewer/draw/keys.h"
@@ -473,7 +474,7 @@ class TimelinePanel final : public Panel {
   void draw_detail(PanelContext& context) {
     const Theme& theme = context.theme;
     ImGui::PushStyleColor(ImGuiCol_ChildBg, theme.surface);
-    ImGui::BeginChild("##selected", {0, 0}, true, ImGuiWindowFlags_AlwaysUseWindowPadding);
+    begin_padded_child("##selected", {0, 0}, true);
     ImGui::PopStyleColor();
     ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {theme.px(8), theme.px(3)});
     const float room = ImGui::GetContentRegionAvail().x;
