@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -16,7 +17,12 @@
 
 #include "tests/viewer/bench_trace.h"
 #include <benchmark/benchmark.h>
+#include <epoxy/gl.h>
+#include <imgui.h>
 
+#include "viewer/app/application.h"
+#include "viewer/app/gui.h"
+#include "viewer/app/offscreen.h"
 #include "viewer/data/row_view.h"
 #include "viewer/data/trace_model.h"
 
@@ -79,6 +85,109 @@ void row_views(benchmark::State& state) {
   state.counters["p99_ms"] = p99_ms(samples_ms);
 }
 
+// The whole viewer without a display, drawn in software, while somebody zooms in and out and pans.
+class Frames {
+ public:
+  static constexpr int kWidth = 1600;
+  static constexpr int kHeight = 900;
+
+  explicit Frames(const std::vector<std::filesystem::path>& paths)
+      : offscreen_(kWidth, kHeight),
+        gui_({}),
+        application_({.paths = paths, .panel = "timeline"}, Settings{}, [] {}) {
+    ImGuiIO& io = ImGui::GetIO();
+    io.DisplaySize = {kWidth, kHeight};
+    io.DeltaTime = 1.0F / 60;
+    while (num_settled_ < 10) {
+      draw();
+      num_settled_ = application_.is_busy() ? 0 : num_settled_ + 1;
+    }
+  }
+
+  // Three sweeps over `num_notches` of the wheel, in and out, at another place each.
+  void move(int frame) {
+    constexpr int kNumNotches = 80;
+    const int phase = frame % (2 * kNumNotches);
+    const float place = static_cast<float>((frame / (2 * kNumNotches)) % 5) / 5;
+    ImGuiIO& io = ImGui::GetIO();
+    const float wheel = phase < kNumNotches ? 1.0F : -1.0F;
+    const ImVec2 mouse = {330 + 1150 * place, 300 + static_cast<float>(frame % 3)};
+#if IMGUI_VERSION_NUM >= 18700
+    io.AddMousePosEvent(mouse.x, mouse.y);
+    io.AddMouseWheelEvent(0, wheel);
+#else
+    io.MousePos = mouse;
+    io.MouseWheel = wheel;
+#endif
+  }
+
+  // Returns our own part, ms of this thread: all but ImGui's rendering and OpenGL.
+  double draw() {
+    gui_.begin_frame();
+    const double start_ms = thread_ms();
+    application_.draw(gui_.theme());
+    const double own_ms = thread_ms() - start_ms;
+    gui_.end_frame(kWidth, kHeight);
+    glFinish();
+    return own_ms;
+  }
+
+  nlohmann::json state() const { return application_.state(gui_.theme()); }
+
+ private:
+  static double thread_ms() {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+  }
+
+  Offscreen offscreen_;
+  Gui gui_;
+  Application application_;
+  int num_settled_ = 0;
+};
+
+double quantile(std::vector<double> samples, double ratio) {
+  std::ranges::sort(samples);
+  return samples[static_cast<std::size_t>(ratio * static_cast<double>(samples.size() - 1))];
+}
+
+void measure_frames(benchmark::State& state, Frames& frames, bool moves) {
+  std::vector<double> own_ms;
+  std::vector<double> whole_ms;
+  int frame = 0;
+  for (auto _ : state) {
+    if (moves) frames.move(frame++);
+    const auto start = std::chrono::steady_clock::now();
+    own_ms.push_back(frames.draw());
+    const std::chrono::duration<double, std::milli> elapsed =
+        std::chrono::steady_clock::now() - start;
+    whole_ms.push_back(elapsed.count());
+  }
+  state.counters["own_p50_ms"] = quantile(own_ms, 0.5);
+  state.counters["own_p99_ms"] = quantile(own_ms, 0.99);
+  state.counters["whole_p50_ms"] = quantile(whole_ms, 0.5);
+  state.counters["whole_p99_ms"] = quantile(whole_ms, 0.99);
+}
+
+void frames_while_zooming(benchmark::State& state) {
+  Frames frames({bench_trace_file(BenchTrace::kLanes, state.range(0))});
+  measure_frames(state, frames, true);
+}
+
+// What drawing costs at all: the page without a document.
+void frames_of_nothing(benchmark::State& state) {
+  Frames frames({});
+  measure_frames(state, frames, false);
+}
+
+BENCHMARK(frames_of_nothing)->Iterations(200)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(frames_while_zooming)
+    ->Arg(100'000)
+    ->Arg(10'000'000)
+    ->Iterations(800)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
 BENCHMARK_CAPTURE(open_trace, gpu_ops_only, BenchTrace::kGpuOpsOnly)
     ->Arg(100'000)
     ->Arg(10'000'000)

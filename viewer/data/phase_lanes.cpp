@@ -49,7 +49,7 @@ const Lane* busiest_stream(const TraceModel& model) {
   return busiest;
 }
 
-// Streams by how much ran on them, threads as they come.
+// Within a kind, the busiest first.
 int rank_of(LaneKind kind) {
   switch (kind) {
     case LaneKind::kSteps: return 0;
@@ -109,9 +109,7 @@ void add_derived_lanes(TraceModel& model) {
     const int left_rank = rank_of(left.kind);
     const int right_rank = rank_of(right.kind);
     if (left_rank != right_rank) return left_rank < right_rank;
-    if (left.kind != LaneKind::kStream || left.device != right.device) {
-      return left.device < right.device;
-    }
+    if (left.device != right.device) return left.device < right.device;
     return left.busy_ns() > right.busy_ns();
   });
 }

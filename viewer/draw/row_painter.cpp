@@ -3,13 +3,19 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "viewer/draw/text.h"
 
 namespace steplens {
 namespace {
 
-constexpr float kMinLabelUnits = 26;
+constexpr float kMinLabelUnits = 36;
+// Glyphs are rectangles too. Once so many are drawn, only labels with much room follow.
+constexpr std::size_t kMaxLabelGlyphs = 2500;
+constexpr float kRoomyLabelUnits = 110;
+// 20 rows of 1,000 buckets: about 2 ms of a frame with cold caches.
+constexpr std::ptrdiff_t kMaxDenseBuckets = 20'000;
 constexpr float kDimmedAlpha = 0.16F;
 // Anything busy is to be seen, however short.
 constexpr float kLeastAlpha = 0.22F;
@@ -26,18 +32,40 @@ ImU32 texel_of(const Bucket& bucket, std::int64_t bucket_ns, const ToneColours& 
 
 }  // namespace
 
+void RowPainter::begin_frame() {
+  strips_.begin_frame();
+  num_rectangles_ = 0;
+  num_label_glyphs_ = 0;
+  // Those that were put off come first.
+  budget_ = kMaxDenseBuckets - num_stale_buckets_;
+  num_stale_buckets_ = 0;
+}
+
+bool RowPainter::end_frame() { return strips_.upload() || num_stale_buckets_ > 0; }
+
 void RowPainter::update(Cached& cached, const SliceRow& row, const TimeWindow& window,
                         const RowStyle& style) {
   if (cached.version != 0 && cached.window == window && cached.max_slices == style.max_slices &&
       cached.highlight_version == style.highlight_version) {
+    cached.is_stale = false;
     return;
   }
+  const bool may_wait = cached.version != 0 && !cached.is_stale &&
+                        cached.highlight_version == style.highlight_version;
+  if (may_wait && budget_ <= 0) {
+    cached.is_stale = true;
+    num_stale_buckets_ += std::ssize(cached.view.buckets);
+    return;
+  }
+  const bool was_put_off = std::exchange(cached.is_stale, false);
   cached.window = window;
   cached.max_slices = style.max_slices;
   cached.highlight_version = style.highlight_version;
   cached.version = next_version_++;
   compute_row_view(row, window, {.max_slices = style.max_slices, .highlighted = style.highlighted},
                    cached.view);
+  const bool is_dense = static_cast<double>(cached.view.bucket_ns) > 1.5 * window.ns_per_px();
+  if (is_dense && !was_put_off) budget_ -= std::ssize(cached.view.buckets);
   cached.texels.clear();
   const bool has_strip = std::ranges::any_of(
       cached.view.buckets, [](const Bucket& b) { return b.count > 0 || b.busy_ns > 0; });
@@ -85,9 +113,14 @@ void RowPainter::draw(ImDrawList& list, const Theme& theme, const SliceRow& row,
     const float seam = right - left > 5 ? 1 : 0;
     list.AddRectFilled({left, top}, {right - seam, bottom}, colour);
     ++num_rectangles_;
-    if (!style.has_labels || right - left < min_label) continue;
+    const bool has_room =
+        right - left >=
+        (num_label_glyphs_ < kMaxLabelGlyphs ? min_label : theme.px(kRoomyLabelUnits));
+    if (!style.has_labels || !has_room) continue;
     const std::string_view label = label_of(slice);
     if (label.empty()) continue;
+    num_label_glyphs_ +=
+        std::min(label.size(), static_cast<std::size_t>((right - left) / theme.px(6)));
     // Cut by a rectangle on the CPU: measuring text to cut it would cost more than the frame has.
     list.ChannelsSetCurrent(2);
     const ImVec4 clip = {left + theme.px(3), top, right - theme.px(3), bottom};

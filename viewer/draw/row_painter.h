@@ -30,15 +30,14 @@ struct RowStyle {
 };
 
 /// Draws rows of slices: wide ones as rectangles with labels, the rest as a strip of texels. Keeps
-/// what it computed while the window stays the same.
+/// what it computed while the window stays the same. When all of many dense rows must be computed
+/// anew, half of them wait for the next frame and are drawn as they were: at the right place, but
+/// as coarse as before.
 class RowPainter {
  public:
-  void begin_frame() {
-    strips_.begin_frame();
-    num_rectangles_ = 0;
-  }
+  void begin_frame();
   /// Sends the strips; returns whether another frame must follow.
-  bool end_frame() { return strips_.upload(); }
+  bool end_frame();
 
   /// `origin_ns`: of the axis, on the trace's clock. `label_of` gives a slice's text. The list is
   /// split: strips go to channel 0, rectangles to 1, text to 2, so that each makes one draw call.
@@ -57,6 +56,7 @@ class RowPainter {
     std::uint64_t highlight_version = 0;
     std::size_t max_slices = 0;
     std::uint64_t version = 0;  // Of the texels.
+    bool is_stale = false;      // Another window is wanted since the last frame.
     RowView view;
     std::vector<ImU32> texels;
   };
@@ -66,6 +66,9 @@ class RowPainter {
   StripTexture strips_;
   std::uint64_t next_version_ = 1;
   std::size_t num_rectangles_ = 0;
+  std::size_t num_label_glyphs_ = 0;
+  std::ptrdiff_t budget_ = 0;             // Buckets of dense rows that may be computed,
+  std::ptrdiff_t num_stale_buckets_ = 0;  // and those that were put off.
 };
 
 }  // namespace steplens
