@@ -68,6 +68,18 @@ TEST(WaterfallRows, AreTheLargestChangeFirstAndSumToTheDifference) {
   EXPECT_EQ(waterfall->difference_ns, 95'000);
 }
 
+TEST(WithSmallOnesFolded, KeepsTheSum) {
+  const std::vector<WaterfallRow> rows = {{.key = "gemm", .difference_ns = 500},
+                                          {.key = "copy", .difference_ns = -40},
+                                          {.key = "norm", .difference_ns = 30}};
+  const std::vector<WaterfallRow> folded = with_small_ones_folded(rows, 50);
+  ASSERT_EQ(folded.size(), 2U);
+  EXPECT_EQ(folded[0].key, "gemm");
+  EXPECT_EQ(folded[1].key, "rest");
+  EXPECT_EQ(folded[1].difference_ns, -10);
+  EXPECT_EQ(with_small_ones_folded(rows, 35).size(), 3U);  // One alone keeps its name.
+}
+
 TEST(KeysOfParts, NameIdleClassesCategoriesAndPhases) {
   EXPECT_EQ(idle_of_key("idle.sync"), IdleClass::kSync);
   EXPECT_EQ(idle_of_key("sync"), std::nullopt);

@@ -116,6 +116,24 @@ std::vector<WaterfallRow> waterfall_rows(const Waterfall& waterfall, StepDimensi
   return rows;
 }
 
+std::vector<WaterfallRow> with_small_ones_folded(std::vector<WaterfallRow> rows, double min_ns) {
+  const auto is_small = [&](const WaterfallRow& row) {
+    return std::abs(static_cast<double>(row.difference_ns)) < min_ns;
+  };
+  const auto num_small = std::ranges::count_if(rows, is_small);
+  if (num_small < 2) return rows;
+  WaterfallRow rest = {.key = "rest", .label = fmt::format("{} smaller changes", num_small)};
+  for (const WaterfallRow& row : rows) {
+    if (!is_small(row)) continue;
+    rest.reference_ns += row.reference_ns;
+    rest.candidate_ns += row.candidate_ns;
+    rest.difference_ns += row.difference_ns;
+  }
+  std::erase_if(rows, is_small);
+  rows.push_back(std::move(rest));
+  return rows;
+}
+
 std::optional<IdleClass> idle_of_key(std::string_view key) {
   constexpr std::string_view kPrefix = "idle.";
   if (!key.starts_with(kPrefix)) return std::nullopt;

@@ -33,6 +33,10 @@ std::vector<std::vector<StepPart>> step_parts(std::span<const TracedArm* const> 
 /// sum to the difference.
 std::vector<WaterfallRow> waterfall_rows(const Waterfall& waterfall, StepDimension dimension);
 
+/// The same with all changes below `min_ns` as one last row "rest", if they are more than one. The
+/// sum stays.
+std::vector<WaterfallRow> with_small_ones_folded(std::vector<WaterfallRow> rows, double min_ns);
+
 /// The idle class of a key "idle.sync"; absent if it is none.
 std::optional<IdleClass> idle_of_key(std::string_view key);
 /// The category of a key "gemm", the phase of "forward"; absent if it is none.

@@ -13,8 +13,8 @@ namespace steplens {
 namespace {
 
 constexpr float kMinHeightUnits = 110;
-constexpr float kMaxHeightUnits = 260;
-constexpr float kMaxWidthUnits = 760;
+constexpr float kMaxHeightUnits = 340;
+constexpr float kMaxWidthUnits = 960;
 constexpr float kLeftUnits = 64;
 
 double percent_of(double ratio) { return 100 * (ratio - 1); }
@@ -69,8 +69,7 @@ void draw_round_plot(const Theme& theme, const RoundPlot& plot) {
     const RoundPlot::Round& round = plot.rounds[i];
     const float x = left + (right - left) * (static_cast<float>(i) + 0.5F) / num_rounds;
     const float y = y_of(percent_of(round.ratio));
-    list.AddCircleFilled({x, y}, theme.px(4), plot.colour);
-    list.AddCircle({x, y}, theme.px(4), theme.surface);
+    list.AddCircleFilled({x, y}, theme.px(4.5F), plot.colour);
     if (plot.rounds.size() <= 40) {
       draw_text(list, x, bottom + theme.px(4), theme.muted, fmt::format("{}", round.index + 1),
                 HorizontalAlign::kCentre);

@@ -23,6 +23,9 @@
 namespace steplens {
 namespace {
 
+// Of the reference's step; smaller changes share a bar of the waterfall, as in the report.
+constexpr double kMinBarRatio = 0.0005;
+
 std::string key_of(const Highlight& highlight) {
   return highlight.kind == HighlightKind::kIdle ? "idle." + highlight.key : highlight.key;
 }
@@ -253,7 +256,7 @@ class BreakdownPanel final : public Panel {
                       : "One of the two arms has no trace with a step.");
       return;
     }
-    const float half = std::floor(ImGui::GetContentRegionAvail().x * 0.46F);
+    const float half = std::floor(ImGui::GetContentRegionAvail().x * 0.43F);
     draw_waterfall_side(context, half);
     ImGui::SameLine(0, theme.px(18));
     draw_kernels(context);
@@ -267,7 +270,9 @@ class BreakdownPanel final : public Panel {
     text_in(theme.text, fmt::format("From {} to {}: {}{} a step", comparison_.a->arm,
                                     comparison_.b->arm, format_duration_ns(std::abs(change_ns)),
                                     change_ns < 0 ? " less" : " more"));
-    const std::vector<WaterfallRow> rows = waterfall_rows(waterfall, dimension());
+    const std::vector<WaterfallRow> rows =
+        with_small_ones_folded(waterfall_rows(waterfall, dimension()),
+                               kMinBarRatio * static_cast<double>(waterfall.reference_step_ns));
     const std::vector<StepPart> order = step_parts(arms_, dimension()).front();
     std::vector<WaterfallBar> bars;
     for (const WaterfallRow& row : rows) {
