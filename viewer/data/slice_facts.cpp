@@ -30,8 +30,12 @@ void add_shape(const LaunchShape& shape, SliceFacts& facts) {
                 : fmt::format("{} = {} threads",
                               extent(shape.block_x, shape.block_y, shape.block_z), num_threads));
   facts.add("Registers", fmt::format("{} a thread", shape.registers_per_thread));
-  facts.add("Shared memory", fmt::format("{} static + {} dynamic", bytes(shape.static_shared_bytes),
-                                         bytes(shape.dynamic_shared_bytes)));
+  std::string shared;
+  if (shape.static_shared_bytes > 0) shared = bytes(shape.static_shared_bytes) + " static";
+  if (shape.dynamic_shared_bytes > 0) {
+    shared += (shared.empty() ? "" : " + ") + bytes(shape.dynamic_shared_bytes) + " dynamic";
+  }
+  facts.add("Shared memory", shared.empty() ? "none" : shared);
 }
 
 void add_launch(const TraceModel& model, const Slice& slice, SliceFacts& facts) {

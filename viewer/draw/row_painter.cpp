@@ -14,8 +14,8 @@ constexpr float kMinLabelUnits = 36;
 // Glyphs are rectangles too. Once so many are drawn, only labels with much room follow.
 constexpr std::size_t kMaxLabelGlyphs = 2500;
 constexpr float kRoomyLabelUnits = 110;
-// 20 rows of 1,000 buckets: about 2 ms of a frame with cold caches.
-constexpr std::ptrdiff_t kMaxDenseBuckets = 20'000;
+// Some 150 ns each with cold caches: 2 ms of a frame.
+constexpr std::ptrdiff_t kMaxDenseBuckets = 13'000;
 constexpr float kDimmedAlpha = 0.16F;
 // Anything busy is to be seen, however short.
 constexpr float kLeastAlpha = 0.22F;
