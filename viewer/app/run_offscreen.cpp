@@ -50,8 +50,8 @@ int run_offscreen(const ViewerOptions& options) {
   };
   const auto settle = [&] {
     for (int num_quiet = 0; num_quiet < kNumSettlingFrames; ++num_quiet) {
-      draw_frame();
-      if (application.is_busy()) num_quiet = 0;
+      const FrameRequests requests = draw_frame();
+      if (application.is_busy() || requests.redraw_in_s == 0) num_quiet = 0;
     }
   };
   settle();

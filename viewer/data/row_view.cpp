@@ -144,7 +144,10 @@ class RowViewBuilder {
       const std::size_t last =
           view_.bucket_of(std::clamp(slice.end_ns - 1, at_ns, view_.end_ns - 1));
       if (slice.duration_ns() < threshold_ns_) {
-        for (std::size_t i = bucket; i <= last; ++i) view_.buckets[i].is_highlighted = true;
+        for (std::size_t i = bucket; i <= last; ++i) {
+          view_.buckets[i].is_highlighted = true;
+          view_.buckets[i].tone = row_.tone_of(slice);
+        }
       }
       // One a bucket is enough.
       const std::int64_t bucket_end_ns =

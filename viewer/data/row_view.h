@@ -24,7 +24,7 @@ struct TimeWindow {
 struct Bucket {
   std::int64_t busy_ns = 0;  // Of slices that are drawn by themselves: none.
   std::uint32_t count = 0;   // Slices that begin in it.
-  Tone tone = 0;             // Of most of its time.
+  Tone tone = 0;             // Of most of its time; if it is highlighted, of what stands out in it.
   bool is_highlighted = false;
 };
 

@@ -215,6 +215,7 @@ void TimelineCanvas::draw_lane(ImDrawList& list, const Theme& theme, const Timel
       return is_here ? slice->ref.index : kNoRow;
     };
     style.selected_index = index_if_here(scene.selected);
+    if (style.selected_index == kNoRow) style.selected_index = index_if_here(scene.counterpart);
     style.hovered_index = index_if_here(scene.hovered);
     painter_.draw(list, theme, lane.rows[i], scene.axis, side.origin_ns, top, bottom, style,
                   label_of);

@@ -36,6 +36,7 @@ struct TimelineScene {
   std::vector<const Hits*> hits;  // By side; null: nothing stands out.
   std::uint64_t hits_version = 0;
   std::optional<SideSlice> selected;
+  std::optional<SideSlice> counterpart;  // Of the selected one, in the other arm.
   std::optional<SideSlice> hovered;
   std::optional<std::pair<SideSlice, SideSlice>> arrow;  // From a call to what it launched.
   std::optional<std::pair<int, int>> selected_steps;     // Both included.

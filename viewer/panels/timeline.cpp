@@ -10,16 +10,16 @@
 
 #include "reports/breakdown/kernel_names.h"
 #include "reports/format.h"
+#include "viewer/data/counterpart.h"
 #include "viewer/data/hits.h"
 #include "viewer/data/slice_facts.h"
 #include "viewer/draw/child.h"
-#include "viewer/draw/counter_painter.h"
-#include "viewer/draw/fact_tooltip.h"
 #include "viewer/draw/keys.h"
 #include "viewer/draw/marks.h"
 #include "viewer/draw/search_field.h"
 #include "viewer/draw/text.h"
 #include "viewer/draw/timeline_canvas.h"
+#include "viewer/draw/timeline_details.h"
 #include "viewer/draw/timeline_navigation.h"
 #include "viewer/draw/timeline_search.h"
 #include "viewer/panels/panel.h"
@@ -56,7 +56,8 @@ class TimelinePanel final : public Panel {
     field_.clear();
     view_ = {};
     selected_.reset();
-    tooltip_slice_.reset();
+    tooltip_ = {};
+    counterpart_.reset();
     arrow_.reset();
     last_operation_.reset();
     last_steps_.reset();
@@ -104,6 +105,7 @@ class TimelinePanel final : public Panel {
     scene.axis = view_.axis;
     scene.scroll_y = view_.scroll_y;
     scene.selected = selected_;
+    scene.counterpart = counterpart_;
     scene.arrow = arrow_;
     scene.hovered = hovered_;
     scene.measured = view_.measured;
@@ -116,7 +118,7 @@ class TimelinePanel final : public Panel {
     mark("timeline.lanes", {view_.axis.left, scene.lanes_top}, scene.high);
     mark_lanes(scene);
     ImGui::SetCursorScreenPos({low.x, scene.high.y + theme.px(3)});
-    draw_legend(theme);
+    draw_category_legend(theme, sides_);
     if (selected_) draw_detail(context);
   }
 
@@ -137,6 +139,7 @@ class TimelinePanel final : public Panel {
             {"num_hits", search_.num_hits()},
             {"selected", selected_ ? nlohmann::json(selected_title_) : nlohmann::json(nullptr)},
             {"has_arrow", arrow_.has_value()},
+            {"has_counterpart", counterpart_.has_value()},
             {"marks", view_.marks},
             {"measured_ns", view_.measured ? nlohmann::json(std::abs(view_.measured->second -
                                                                      view_.measured->first))
@@ -180,7 +183,8 @@ class TimelinePanel final : public Panel {
       canvas_.clear();
       selected_.reset();
       arrow_.reset();
-      tooltip_slice_.reset();
+      tooltip_ = {};
+      counterpart_.reset();
       last_operation_.reset();
       // The other arm came later: unless somebody moved the view, both are shown.
       needs_fit_ |= is_first || (view_.axis.start_ns == fitted_axis_.start_ns &&
@@ -293,6 +297,7 @@ class TimelinePanel final : public Panel {
     const Slice& at = side.model->slice(slice.ref);
     selected_facts_ = facts_of(*side.model, slice.ref);
     selected_title_ = selected_facts_.title;
+    find_counterpart_of(slice);
     if (has_operations(lane.kind)) {
       context.selection.operation = OperationRef{.arm = side.arm, .row = at.row};
       if (const auto launch = find_launch(*side.model, at.row)) {
@@ -318,6 +323,23 @@ class TimelinePanel final : public Panel {
       last_steps_ = context.selection.steps;
     }
     last_operation_ = context.selection.operation;
+  }
+
+  // The same work in the other arm, and how long it takes there.
+  void find_counterpart_of(const SideSlice& slice) {
+    counterpart_.reset();
+    const std::size_t other = 1 - slice.side;
+    if (other >= sides_.size() || sides_[other].model == nullptr) return;
+    const TraceModel& model = *sides_[slice.side].model;
+    const auto found = find_counterpart(model, slice.ref, *sides_[other].model);
+    if (!found) return;
+    counterpart_ = SideSlice{other, *found};
+    const auto here_ns = static_cast<double>(model.slice(slice.ref).duration_ns());
+    const auto there_ns = static_cast<double>(sides_[other].model->slice(*found).duration_ns());
+    std::string text = format_duration_ns(there_ns);
+    if (here_ns > 0) text += fmt::format(", {}", format_change(there_ns / here_ns));
+    selected_facts_.lines.insert(selected_facts_.lines.begin() + 1,
+                                 {other == 0 ? "The same in A" : "The same in B", text});
   }
 
   void frame(const SideSlice& slice) {
@@ -451,57 +473,12 @@ class TimelinePanel final : public Panel {
     return fmt::format("{} of {}", text, fitted(key, context.theme.px(300)));
   }
 
-  void draw_legend(const Theme& theme) {
-    std::vector<bool> is_there(kNumKernelCategories);
-    for (const TimelineSide& side : sides_) {
-      if (side.model == nullptr) continue;
-      for (const NameId name : side.model->names.operations()) {
-        is_there[static_cast<std::size_t>(side.model->names.category(name))] = true;
-      }
-    }
-    ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {theme.px(14), 0});
-    bool is_first = true;
-    for (std::size_t i = 0; i < is_there.size(); ++i) {
-      if (!is_there[i]) continue;
-      const auto category = static_cast<KernelCategory>(i);
-      if (!is_first) ImGui::SameLine();
-      is_first = false;
-      legend_entry(theme, theme.colour_of(category), swatch_of(category).label);
-    }
-    ImGui::PopStyleVar();
-  }
-
   void draw_detail(PanelContext& context) {
-    const Theme& theme = context.theme;
-    ImGui::PushStyleColor(ImGuiCol_ChildBg, theme.surface);
-    begin_padded_child("##selected", {0, 0}, true);
-    ImGui::PopStyleColor();
-    ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {theme.px(8), theme.px(3)});
-    const float room = ImGui::GetContentRegionAvail().x;
-    text_in(theme.accent, fitted(selected_title_, room - theme.px(120)));
-    if (context.selection.operation) {
-      ImGui::SameLine(room - theme.px(80));
-      if (ImGui::SmallButton("Kernel table")) highlight_selected(context);
-      mark("timeline.to_kernels");
-    }
-    // Facts flow down, then right.
-    const float column_width = theme.px(330);
-    const float top = ImGui::GetCursorPosY();
-    const float line = ImGui::GetTextLineHeightWithSpacing();
-    const auto num_lines = std::max<std::size_t>(
-        1, static_cast<std::size_t>((ImGui::GetContentRegionAvail().y + theme.px(3)) / line));
-    const float left = ImGui::GetCursorPosX();
-    for (std::size_t i = 0; i < selected_facts_.lines.size(); ++i) {
-      const auto& [label, value] = selected_facts_.lines[i];
-      const float x = left + column_width * static_cast<float>(i / num_lines);
-      ImGui::SetCursorPos({x, top + line * static_cast<float>(i % num_lines)});
-      text_in(theme.muted, label);
-      ImGui::SetCursorPos({x + theme.px(104), top + line * static_cast<float>(i % num_lines)});
-      text_in(theme.text, fitted(value, column_width - theme.px(120)));
-      if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", value.c_str());
-    }
-    ImGui::PopStyleVar();
-    ImGui::EndChild();
+    const bool is_operation = context.selection.operation.has_value();
+    const DetailEvents events =
+        draw_facts_pane(context.theme, selected_facts_, is_operation, counterpart_.has_value());
+    if (events.wants_kernel_table) highlight_selected(context);
+    if (events.wants_counterpart && counterpart_) frame(*counterpart_);
   }
 
   void highlight_selected(PanelContext& context) const {
@@ -545,7 +522,14 @@ class TimelinePanel final : public Panel {
     hovered_.reset();
     if (!events.is_hovered) return;
     const TimelinePick picked = pick(scene, ImGui::GetIO().MousePos);
-    show_tooltip(context, picked);
+    tooltip_.show(context.theme, sides_, view_.axis, picked);
+    if (picked.kind == TimelinePick::Kind::kSlice) {
+      const TimelineSide& side = sides_[picked.slice.side];
+      if (has_operations(side.model->lanes[picked.slice.ref.lane].kind)) {
+        context.selection.hovered =
+            OperationRef{.arm = side.arm, .row = side.model->slice(picked.slice.ref).row};
+      }
+    }
     if (picked.kind == TimelinePick::Kind::kHeader && picked.item != nullptr) {
       if (events.is_clicked) layout_.toggle(*picked.item, sides_);
       return;
@@ -571,57 +555,11 @@ class TimelinePanel final : public Panel {
 
   void drop(PanelContext& context) {
     selected_.reset();
+    counterpart_.reset();
     arrow_.reset();
     view_.measured.reset();
     context.selection.operation.reset();
     last_operation_.reset();
-  }
-
-  void show_tooltip(PanelContext& context, const TimelinePick& picked) {
-    const Theme& theme = context.theme;
-    switch (picked.kind) {
-      case TimelinePick::Kind::kSlice: {
-        const TimelineSide& side = sides_[picked.slice.side];
-        if (picked.slice != tooltip_slice_) {
-          tooltip_slice_ = picked.slice;
-          tooltip_facts_ = facts_of(*side.model, picked.slice.ref);
-        }
-        show_facts(theme, tooltip_facts_);
-        const Lane& lane = side.model->lanes[picked.slice.ref.lane];
-        if (has_operations(lane.kind)) {
-          context.selection.hovered =
-              OperationRef{.arm = side.arm, .row = side.model->slice(picked.slice.ref).row};
-        }
-        break;
-      }
-      case TimelinePick::Kind::kStretch:
-        show_facts(theme,
-                   facts_of_stretch(*sides_[picked.slice.side].model, picked.slice.ref.lane,
-                                    picked.slice.ref.lane_row, picked.start_ns, picked.end_ns));
-        break;
-      case TimelinePick::Kind::kGap:
-        if (picked.end_ns > picked.start_ns) {
-          SliceFacts facts{.title = "Nothing here"};
-          facts.add("For",
-                    format_duration_ns(static_cast<double>(picked.end_ns - picked.start_ns)));
-          facts.add("From", moment_text(*sides_[picked.item->side].model, picked.start_ns));
-          show_facts(theme, facts);
-        }
-        break;
-      case TimelinePick::Kind::kCounter: {
-        const TimelineSide& side = sides_[picked.item->side];
-        const CounterSeries& series = side.model->counters[picked.item->index];
-        const std::int64_t time_ns =
-            side.origin_ns + static_cast<std::int64_t>(view_.axis.ns_of(ImGui::GetIO().MousePos.x));
-        const auto value = series.value_at(time_ns);
-        SliceFacts facts{.title = series.name()};
-        facts.add("Value", value ? counter_text(*value, series.unit()) : std::string("none yet"));
-        facts.add("At", moment_text(*side.model, time_ns));
-        if (!series.points().empty()) show_facts(theme, facts);
-        break;
-      }
-      default: break;
-    }
   }
 
   std::vector<TimelineSide> sides_;
@@ -639,14 +577,14 @@ class TimelinePanel final : public Panel {
   TimelineSearch search_;
 
   std::optional<SideSlice> selected_;
+  std::optional<SideSlice> counterpart_;  // Of the selected one, in the other arm.
   std::optional<SideSlice> hovered_;
   SliceFacts selected_facts_;
   std::string selected_title_;
   std::optional<std::pair<SideSlice, SideSlice>> arrow_;
   std::optional<OperationRef> last_operation_;
   std::optional<StepRange> last_steps_;
-  std::optional<SideSlice> tooltip_slice_;  // Whose facts these are.
-  SliceFacts tooltip_facts_;
+  TimelineTooltip tooltip_;
 };
 
 }  // namespace
