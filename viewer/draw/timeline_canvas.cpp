@@ -7,6 +7,7 @@
 
 #include "reports/format.h"
 #include "viewer/draw/counter_painter.h"
+#include "viewer/draw/marks.h"
 #include "viewer/draw/text.h"
 
 namespace steplens {
@@ -122,6 +123,15 @@ void draw_marks(ImDrawList& list, const Theme& theme, const TimelineScene& scene
   }
 }
 
+void draw_scrollbar(ImDrawList& list, const Theme& theme, const TimelineScene& scene) {
+  const float height = scene.high.y - scene.lanes_top;
+  if (scene.layout.height() <= height) return;
+  const float top = scene.lanes_top + height * scene.scroll_y / scene.layout.height();
+  const float length = height * height / scene.layout.height();
+  list.AddRectFilled({scene.high.x - theme.px(6), top}, {scene.high.x - theme.px(1), top + length},
+                     with_alpha(theme.muted, 0.5F), theme.px(3));
+}
+
 }  // namespace
 
 void TimelineCanvas::draw_ruler(ImDrawList& list, const Theme& theme, const TimelineScene& scene) {
@@ -172,13 +182,15 @@ void TimelineCanvas::draw_step_lines(ImDrawList& list, const Theme& theme,
     }
     for (std::size_t i = 0; i < bounds.size(); i += stride) {
       const float x = std::round(scene.axis.x_of(time_of(i)));
-      if (x < scene.axis.left - theme.px(80) || x > scene.axis.right()) continue;
+      const float next_x = i + stride < bounds.size() ? scene.axis.x_of(time_of(i + stride)) : x;
+      if (next_x < scene.axis.left + theme.px(kMinStepGapUnits) || x > scene.axis.right()) continue;
       if (bottom > top) list.AddLine({x, top}, {x, bottom}, with_alpha(theme.accent, 0.4F));
       if (side != 0) continue;
       list.AddLine({x, scene.low.y}, {x, scene.lanes_top}, with_alpha(theme.accent, 0.7F));
       if (i + 1 < bounds.size()) {
-        draw_text(list, x + theme.px(4), scene.low.y + theme.px(1), theme.text,
-                  fmt::format("step {}", i));
+        // The name of a step that began before the view stays in it.
+        draw_text(list, std::max(x, scene.axis.left) + theme.px(4), scene.low.y + theme.px(1),
+                  theme.text, fmt::format("step {}", i));
       }
     }
   }
@@ -262,6 +274,11 @@ void TimelineCanvas::draw_gutter(ImDrawList& list, const Theme& theme, const Tim
               theme.muted, note);
     return;
   }
+  if (item.kind == TimelineItem::Kind::kMore) {
+    put(theme.muted, "Host and counters", fmt::format("{}", item.index));
+    list.AddLine({left, top - 1}, {scene.high.x, top - 1}, theme.border);
+    return;
+  }
   if (item.kind == TimelineItem::Kind::kCounter) {
     const CounterSeries& series = side.model->counters[item.index];
     const bool is_empty = series.points().empty();
@@ -272,6 +289,22 @@ void TimelineCanvas::draw_gutter(ImDrawList& list, const Theme& theme, const Tim
   }
   const Lane& lane = side.model->lanes[item.index];
   put(theme.text, lane.title, lane.note);
+}
+
+void mark_lanes(const TimelineScene& scene) {
+  if (!are_marks_enabled()) return;
+  mark("timeline.lanes", {scene.axis.left, scene.lanes_top}, scene.high);
+  for (const TimelineItem& item : scene.layout.items()) {
+    const char* side = item.side == 0 ? "a" : "b";
+    const ImVec2 low = {scene.axis.left, scene.y_of(item)};
+    const ImVec2 high = {scene.axis.right(), low.y + item.height};
+    if (item.kind == TimelineItem::Kind::kMore) {
+      mark(fmt::format("more.{}", side), {scene.low.x, low.y}, {scene.axis.left, high.y});
+    } else if (item.kind == TimelineItem::Kind::kLane) {
+      const Lane& lane = scene.sides[item.side].model->lanes[item.index];
+      mark(fmt::format("lane.{}.{}", side, lane.title), low, high);
+    }
+  }
 }
 
 bool TimelineCanvas::draw(ImDrawList& list, const Theme& theme, const TimelineScene& scene) {
@@ -317,6 +350,7 @@ bool TimelineCanvas::draw(ImDrawList& list, const Theme& theme, const TimelineSc
   list.PopClipRect();
   list.PushClipRect({scene.axis.left, scene.low.y}, scene.high, true);
   draw_marks(list, theme, scene);
+  draw_scrollbar(list, theme, scene);
   list.PopClipRect();
   list.PopClipRect();
   return painter_.end_frame();
@@ -343,60 +377,6 @@ void TimelineCanvas::draw_overview(ImDrawList& list, const Theme& theme, const T
   list.AddRectFilled({axis.left, top}, {left, bottom}, shade);
   list.AddRectFilled({right, top}, {axis.right(), bottom}, shade);
   list.AddRect({left, top}, {std::max(right, left + 2), bottom}, theme.accent);
-}
-
-TimelinePick pick(const TimelineScene& scene, ImVec2 position) {
-  TimelinePick picked;
-  if (position.y < scene.lanes_top || position.y >= scene.high.y) return picked;
-  const TimelineItem* item = scene.layout.at(position.y - scene.lanes_top + scene.scroll_y);
-  if (item == nullptr) return picked;
-  picked.item = item;
-  if (position.x < scene.axis.left || item->kind == TimelineItem::Kind::kArm) {
-    picked.kind = TimelinePick::Kind::kHeader;
-    return picked;
-  }
-  if (item->kind == TimelineItem::Kind::kCounter) {
-    picked.kind = TimelinePick::Kind::kCounter;
-    return picked;
-  }
-  const TimelineSide& side = scene.sides[item->side];
-  const Lane& lane = side.model->lanes[item->index];
-  const auto lane_row = static_cast<std::uint32_t>(
-      std::max(0.0F, (position.y - scene.y_of(*item)) / item->row_height));
-  if (lane_row >= lane.rows.size()) return picked;
-  const SliceRow& row = lane.rows[lane_row];
-  const auto time_at = [&](float x) {
-    return side.origin_ns + static_cast<std::int64_t>(std::floor(scene.axis.ns_of(x)));
-  };
-  // Two pixels on each side: a narrow slice need not be hit exactly.
-  const SliceSpan near = slices_within(row, time_at(position.x - 2), time_at(position.x + 2) + 1);
-  const auto set_slice = [&](std::size_t index) {
-    picked.slice = {
-        item->side,
-        {static_cast<std::uint32_t>(item->index), lane_row, static_cast<std::uint32_t>(index)}};
-  };
-  if (near.begin == near.end) {
-    picked.kind = TimelinePick::Kind::kGap;
-    picked.start_ns = near.begin > 0 ? row.slices()[near.begin - 1].end_ns : side.model->start_ns;
-    picked.end_ns =
-        near.begin < row.size() ? row.slices()[near.begin].start_ns : side.model->end_ns;
-    return picked;
-  }
-  const std::size_t longest = row.longest_of(near.begin, near.end);
-  set_slice(longest);
-  const double width_px =
-      static_cast<double>(row.slices()[longest].duration_ns()) / scene.axis.ns_per_px;
-  if (near.end - near.begin <= 2 || width_px >= 3) {
-    // The one under the cursor rather than a longer neighbour.
-    const SliceSpan exact = slices_within(row, time_at(position.x), time_at(position.x) + 1);
-    if (exact.begin < exact.end) set_slice(exact.begin);
-    picked.kind = TimelinePick::Kind::kSlice;
-    return picked;
-  }
-  picked.kind = TimelinePick::Kind::kStretch;
-  picked.start_ns = time_at(position.x - 2);
-  picked.end_ns = time_at(position.x + 2);
-  return picked;
 }
 
 }  // namespace steplens

@@ -16,13 +16,6 @@
 
 namespace steplens {
 
-/// A slice of one of the two arms.
-struct SideSlice {
-  std::size_t side = 0;
-  SliceRef ref;
-  bool operator==(const SideSlice&) const = default;
-};
-
 /// All that a frame of the timeline shows. Times are those of the axis.
 struct TimelineScene {
   const std::vector<TimelineSide>& sides;
@@ -56,6 +49,9 @@ struct TimelinePick {
   std::int64_t end_ns = 0;
 };
 TimelinePick pick(const TimelineScene& scene, ImVec2 position);
+
+/// Tells --dump-state where lanes are: "lane.a.Stream 7".
+void mark_lanes(const TimelineScene& scene);
 
 /// Draws scenes.
 class TimelineCanvas {

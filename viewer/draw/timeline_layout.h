@@ -8,23 +8,21 @@
 
 #include "viewer/data/trace_model.h"
 #include "viewer/draw/theme.h"
+#include "viewer/draw/timeline_sides.h"
 
 namespace steplens {
 
-/// One arm of the timeline.
-struct TimelineSide {
-  const TraceModel* model = nullptr;  // Null: not loaded, or it has none.
-  std::string arm;
-  std::string message;         // What stands there instead of lanes.
-  std::int64_t origin_ns = 0;  // Zero of the axis on this trace's clock.
-};
-
 /// A line of the timeline: where it stands, from the top of everything.
 struct TimelineItem {
-  enum class Kind : std::uint8_t { kArm, kLane, kCounter };
+  enum class Kind : std::uint8_t {
+    kArm,
+    kLane,
+    kMore,  // Above the host's lanes and the counters: folds them away.
+    kCounter,
+  };
   Kind kind = Kind::kLane;
   std::size_t side = 0;
-  std::size_t index = 0;  // Of the lane or counter.
+  std::size_t index = 0;  // Of the lane or counter; of kMore: how many are below.
   float top = 0;
   float height = 0;
   float row_height = 0;
@@ -39,7 +37,7 @@ class TimelineLayout {
 
   const std::vector<TimelineItem>& items() const { return items_; }
   float height() const { return height_; }
-  /// The item of a lane; nullptr if there is none.
+  /// The item of a lane, or the one that it is folded into; nullptr if there is none.
   const TimelineItem* find_lane(std::size_t side, std::size_t lane) const;
   /// The item at `y`; nullptr if there is none.
   const TimelineItem* at(float y) const;

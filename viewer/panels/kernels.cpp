@@ -282,6 +282,7 @@ class KernelsPanel final : public Panel {
   void make_single_rows(const Theme& theme) {
     const KernelTable& table = tables_[0];
     const NameTable& names = source_.models[0]->names;
+    largest_share_ratio_ = table.kernels.empty() ? 1 : std::max(1e-9, table.kernels[0].share_ratio);
     for (const KernelStats& stats : table.kernels) {
       const std::string& raw = names.raw(stats.name);
       if (!matches(raw, names.display(stats.name), stats.category)) continue;
@@ -367,9 +368,10 @@ class KernelsPanel final : public Panel {
       }
       if (!has_two && column == kShareColumn) {
         const TableCell& cell = row->cells[column];
-        const float room = high.x - low.x - theme.px(56);
+        const float room = high.x - low.x - theme.px(62);
         list.AddRectFilled({low.x, y - theme.px(5)},
-                           {low.x + room * static_cast<float>(cell.number), y + theme.px(5)},
+                           {low.x + room * static_cast<float>(cell.number / largest_share_ratio_),
+                            y + theme.px(5)},
                            row->cells[1].colour, theme.px(1));
         draw_text(list, high.x, y - ImGui::GetTextLineHeight() / 2, theme.text, cell.text,
                   HorizontalAlign::kRight);
@@ -523,8 +525,9 @@ class KernelsPanel final : public Panel {
   std::optional<DataTable> table_;
   bool table_has_two_ = false;
   std::vector<TableRow> rows_;
-  std::string rows_key_;  // What `rows_` were made for.
-  double largest_change_ns_ = 1;
+  std::string rows_key_;            // What `rows_` were made for.
+  double largest_change_ns_ = 1;    // What the longest bar stands for.
+  double largest_share_ratio_ = 1;  // Likewise.
   SearchField search_;
   std::size_t scope_ = 0;  // All steps, or the selected ones.
 };

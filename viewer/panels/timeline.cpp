@@ -98,7 +98,7 @@ class TimelinePanel final : public Panel {
     scene.scroll_y = view_.scroll_y;
     overview_axis_.left = view_.axis.left;
     overview_axis_.width = view_.axis.width;
-    const auto [from_ns, to_ns] = whole();
+    const auto [from_ns, to_ns] = whole_of(sides_);
     overview_axis_.show(from_ns, to_ns);
     handle_input(context, scene, areas);
     layout_.update(theme, sides_);
@@ -114,8 +114,6 @@ class TimelinePanel final : public Panel {
     canvas_.draw_overview(list, theme, scene, overview_axis_, areas.overview_low.y,
                           areas.overview_high.y);
     if (canvas_.draw(list, theme, scene)) context.requests.needs_next_frame = true;
-    draw_scrollbar(theme, scene);
-    mark("timeline.lanes", {view_.axis.left, scene.lanes_top}, scene.high);
     mark_lanes(scene);
     ImGui::SetCursorScreenPos({low.x, scene.high.y + theme.px(3)});
     draw_category_legend(theme, sides_);
@@ -219,40 +217,14 @@ class TimelinePanel final : public Panel {
     return scene;
   }
 
-  // Everything, on the axis: from the first to the last.
-  std::pair<double, double> whole() const {
-    std::optional<std::pair<double, double>> whole;
-    for (const TimelineSide& side : sides_) {
-      if (side.model == nullptr) continue;
-      const auto& bounds = side.model->step_bounds_ns;
-      const bool has_steps = side.model->num_steps() > 0;
-      const auto from =
-          static_cast<double>((has_steps ? bounds.front() : side.model->start_ns) - side.origin_ns);
-      const auto to =
-          static_cast<double>((has_steps ? bounds.back() : side.model->end_ns) - side.origin_ns);
-      whole = whole ? std::pair{std::min(whole->first, from), std::max(whole->second, to)}
-                    : std::pair{from, to};
-    }
-    return whole.value_or(std::pair{0.0, 1e6});
-  }
-
-  std::optional<std::pair<double, double>> times_of(const StepRange& steps) const {
-    for (const TimelineSide& side : sides_) {
-      if (side.model == nullptr || side.model->num_steps() == 0) continue;
-      const int last = side.model->num_steps() - 1;
-      const auto& bounds = side.model->step_bounds_ns;
-      const auto at = [&](int i) {
-        return static_cast<double>(bounds[static_cast<std::size_t>(i)] - side.origin_ns);
-      };
-      return std::pair{at(std::clamp(steps.first_step_index, 0, last)),
-                       at(std::clamp(steps.last_step_index, 0, last) + 1)};
-    }
-    return std::nullopt;
-  }
-
   void fit_all() {
-    const auto [from, to] = whole();
+    const auto [from, to] = whole_of(sides_);
     view_.axis.show(from, to, 0.02);
+  }
+
+  std::optional<std::pair<double, double>> times_of_selected(const PanelContext& context) const {
+    const StepRange& steps = *context.selection.steps;
+    return times_of_steps(sides_, steps.first_step_index, steps.last_step_index);
   }
 
   void fit_first(PanelContext& context) {
@@ -260,31 +232,15 @@ class TimelinePanel final : public Panel {
     if (context.selection.steps) zero_at(context.selection.steps->first_step_index);
     fit_all();
     if (!context.selection.steps) return;
-    if (const auto times = times_of(*context.selection.steps))
+    if (const auto times = times_of_selected(context))
       view_.axis.show(times->first, times->second, 0.05);
     last_steps_ = context.selection.steps;
   }
 
   // Steps begin together there; what is in view stays in view.
   void zero_at(int step) {
-    int num_steps = 1;
-    for (const TimelineSide& side : sides_) {
-      if (side.model != nullptr) num_steps = std::max(num_steps, side.model->num_steps());
-    }
-    step = std::clamp(step, 0, num_steps - 1);
-    if (step == zero_step_) return;
-    zero_step_ = step;
-    bool has_moved = false;
-    for (TimelineSide& side : sides_) {
-      if (side.model == nullptr) continue;
-      const std::int64_t origin_ns = side.model->origin_ns(step);
-      const auto moved_ns = static_cast<double>(origin_ns - side.origin_ns);
-      if (!has_moved) {
-        view_.move_zero(moved_ns);
-      }
-      has_moved = true;
-      side.origin_ns = origin_ns;
-    }
+    zero_step_ = std::clamp(step, 0, num_steps_of(sides_) - 1);
+    view_.move_zero(set_zero(sides_, zero_step_));
   }
 
   // ---- Selection ----
@@ -343,10 +299,7 @@ class TimelinePanel final : public Panel {
   }
 
   void frame(const SideSlice& slice) {
-    const TimelineSide& side = sides_[slice.side];
-    const Slice& at = side.model->slice(slice.ref);
-    const auto from = static_cast<double>(at.start_ns - side.origin_ns);
-    const auto to = static_cast<double>(at.end_ns - side.origin_ns);
+    const auto [from, to] = times_of(sides_, slice);
     view_.axis.show(from, std::max(to, from + 1), 1.2);
     if (const TimelineItem* item = layout_.find_lane(slice.side, slice.ref.lane)) {
       view_.reveal(TimelineLayout::middle_of_row(*item, slice.ref.lane_row));
@@ -360,7 +313,7 @@ class TimelinePanel final : public Panel {
       const auto [from, to] = std::minmax(view_.measured->first, view_.measured->second);
       view_.axis.show(from, to, 0.05);
     } else if (context.selection.steps) {
-      if (const auto times = times_of(*context.selection.steps)) {
+      if (const auto times = times_of_selected(context)) {
         view_.axis.show(times->first, times->second, 0.05);
       }
     } else {
@@ -385,7 +338,7 @@ class TimelinePanel final : public Panel {
     if (context.selection.steps != last_steps_) {
       last_steps_ = context.selection.steps;
       if (last_steps_) {
-        if (const auto times = times_of(*last_steps_))
+        if (const auto times = times_of_selected(context))
           view_.axis.show(times->first, times->second, 0.05);
       }
     }
@@ -486,27 +439,6 @@ class TimelinePanel final : public Panel {
     context.selection.highlight = {HighlightKind::kKernel,
                                    model.names.raw(model.slice(selected_->ref).name)};
     context.requests.open_panel = "kernels";
-  }
-
-  void draw_scrollbar(const Theme& theme, const TimelineScene& scene) const {
-    const float height = scene.high.y - scene.lanes_top;
-    if (layout_.height() <= height) return;
-    const float top = scene.lanes_top + height * view_.scroll_y / layout_.height();
-    const float length = height * height / layout_.height();
-    ImGui::GetWindowDrawList()->AddRectFilled({scene.high.x - theme.px(6), top},
-                                              {scene.high.x - theme.px(1), top + length},
-                                              with_alpha(theme.muted, 0.5F), theme.px(3));
-  }
-
-  void mark_lanes(const TimelineScene& scene) const {
-    if (!are_marks_enabled()) return;
-    for (const TimelineItem& item : layout_.items()) {
-      if (item.kind != TimelineItem::Kind::kLane || sides_[item.side].model == nullptr) continue;
-      const Lane& lane = sides_[item.side].model->lanes[item.index];
-      mark(fmt::format("lane.{}.{}", item.side == 0 ? "a" : "b", lane.title),
-           {view_.axis.left, scene.y_of(item)},
-           {view_.axis.right(), scene.y_of(item) + item.height});
-    }
   }
 
   // ---- Input ----
