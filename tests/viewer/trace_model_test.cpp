@@ -254,6 +254,16 @@ TEST_F(OpenTrace, CanBeCancelled) {
   LoadProgress progress;
   progress.cancel();
   EXPECT_THROW(load_trace_model(path(".slt"), progress), ConfigError);
+  write_chrome_json(path(".json"), SyntheticTrace::make(10));
+  EXPECT_THROW(load_trace_model(path(".json"), progress), ConfigError);
+}
+
+TEST_F(OpenTrace, TellsHowFarAnImportIs) {
+  write_chrome_json(path(".json"), SyntheticTrace::make(10));
+  LoadProgress progress;
+  load_trace_model(path(".json"), progress);
+  EXPECT_EQ(progress.num_total_rows, fs::file_size(path(".json")));
+  EXPECT_GT(progress.done_ratio(), 0.5F);
 }
 
 }  // namespace

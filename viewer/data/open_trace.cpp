@@ -52,7 +52,14 @@ FileKind kind_of(const std::filesystem::path& path) {
 
 Trace import(FileKind kind, const std::filesystem::path& path, LoadProgress& progress) {
   progress.stage = "importing";
-  return kind == FileKind::kSqlite ? import_sqlite(path) : import_chrome_json(path);
+  const RowProgress tell = [&](std::int64_t num_done, std::int64_t num_total) {
+    if (progress.is_cancelled()) {
+      throw ConfigError(fmt::format("{}: reading was cancelled", path.string()));
+    }
+    progress.num_total_rows = static_cast<std::size_t>(num_total);
+    progress.read.num_done_rows = static_cast<std::size_t>(num_done);
+  };
+  return kind == FileKind::kSqlite ? import_sqlite(path, tell) : import_chrome_json(path, tell);
 }
 
 int num_cores() {
