@@ -259,6 +259,7 @@ json Application::state(const Theme& theme) const {
           {"selection", to_json(selection_)},
           {"banners", banners()},
           {"notice", has_notice ? notice_.text : ""},
+          {"has_text_cursor", ImGui::GetIO().WantTextInput},
           {"shows_help", shows_help_},
           {"shows_start_page", !document_ || shows_start_page_},
           {"recent", recent},

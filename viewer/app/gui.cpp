@@ -1,5 +1,6 @@
 #include "viewer/app/gui.h"
 
+#include <fstream>
 #include <utility>
 
 #include <backends/imgui_impl_opengl3.h>
@@ -7,7 +8,6 @@
 #include <imgui.h>
 
 #include "harness/error.h"
-#include "harness/files.h"
 #include "viewer/draw/marks.h"
 
 namespace steplens {
@@ -61,7 +61,10 @@ void StateFile::update(const Application& application, const Theme& theme) {
   std::string text =
       application.state(theme).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   if (text == last_) return;
-  write_file_atomically(path_, text);
+  // Whole for every reader, but not synced to the disk: that would hold the window up.
+  const std::filesystem::path temporary = path_.string() + ".new";
+  std::ofstream(temporary) << text;
+  std::filesystem::rename(temporary, path_);
   last_ = std::move(text);
 }
 

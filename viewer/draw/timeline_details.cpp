@@ -5,6 +5,7 @@
 #include <imgui.h>
 
 #include "reports/format.h"
+#include "viewer/draw/child.h"
 #include "viewer/draw/counter_painter.h"
 #include "viewer/draw/fact_tooltip.h"
 #include "viewer/draw/marks.h"
@@ -67,7 +68,7 @@ DetailEvents draw_facts_pane(const Theme& theme, const SliceFacts& facts, bool i
                              bool has_counterpart) {
   DetailEvents events;
   ImGui::PushStyleColor(ImGuiCol_ChildBg, theme.surface);
-  ImGui::BeginChild("##selected", {0, 0}, true, ImGuiWindowFlags_AlwaysUseWindowPadding);
+  begin_padded_child("##selected", {0, 0}, true);
   ImGui::PopStyleColor();
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {theme.px(8), theme.px(3)});
   const float room = ImGui::GetContentRegionAvail().x;
