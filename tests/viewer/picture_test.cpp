@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 // Between machines the rasteriser rounds other pixels at the ends of lines.
 constexpr int kChannelTolerance = 24;
-constexpr double kMaxDifferentRatio = 0.005;
+constexpr double kMaxDifferentRatio = 0.002;
 constexpr std::size_t kMinColours = 16;       // Fewer: something was not drawn.
 constexpr std::size_t kMinColoursOfText = 6;  // The built-in font has no grey edges.
 

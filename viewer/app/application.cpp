@@ -73,7 +73,7 @@ Application::Application(const ViewerOptions& options, Settings settings,
     try {
       panel->restore(*stored);
     } catch (const json::exception&) {
-      // Of another version: the panel keeps its defaults.
+      settings_.panels.erase(stored);  // Of another version: the panel keeps its defaults.
     }
   }
   open_panel(options_.panel.empty() ? settings_.panel : options_.panel);
@@ -114,7 +114,7 @@ void Application::collect_lone_traces() {
 }
 
 void Application::take_document(Document document) {
-  document_ = std::move(document);
+  document_ = std::make_unique<Document>(std::move(document));
   shows_start_page_ = false;
   shows_all_banners_ = false;
   hidden_banners_.clear();

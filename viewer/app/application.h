@@ -85,7 +85,7 @@ class Application {
   Loader loader_;
   std::vector<std::unique_ptr<Panel>> panels_;
   std::size_t panel_index_ = 0;
-  std::optional<Document> document_;
+  std::unique_ptr<Document> document_;  // Null: nothing is open.
   Selection selection_;
   std::string error_;
   std::string opening_;  // What is being opened; empty: nothing.

@@ -18,8 +18,9 @@ namespace {
 
 constexpr float kBarUnits = 44;
 constexpr float kStatusUnits = 28;
-constexpr double kBusyRedrawS = 0.1;    // Of the progress bar.
-constexpr double kCursorRedrawS = 0.4;  // Of a blinking text cursor.
+constexpr float kMinUnitsForName = 1100;  // Narrower windows need the room for tabs and arms.
+constexpr double kBusyRedrawS = 0.1;      // Of the progress bar.
+constexpr double kCursorRedrawS = 0.4;    // Of a blinking text cursor.
 
 void begin_bar(const char* id, float height, ImU32 colour, ImVec2 padding) {
   ImGui::PushStyleColor(ImGuiCol_ChildBg, colour);
@@ -134,8 +135,10 @@ FrameRequests Application::draw(const Theme& theme) {
 void Application::draw_top_bar(const Theme& theme, FrameRequests& requests) {
   begin_bar("##top", theme.px(kBarUnits), theme.raised, {theme.px(14), theme.px(8)});
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {theme.px(8), 0});
-  heading_in_line(theme, "Steplens", theme.accent);
-  ImGui::SameLine(0, theme.px(18));
+  if (ImGui::GetWindowWidth() >= theme.px(kMinUnitsForName)) {
+    heading_in_line(theme, "Steplens", theme.accent);
+    ImGui::SameLine(0, theme.px(18));
+  }
   draw_tabs(theme);
   const float buttons_width = theme.px(190);
   if (document_) draw_arm_choice(theme);

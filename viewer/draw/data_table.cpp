@@ -33,6 +33,18 @@ void append_field(std::string& csv, std::string_view field) {
   csv += '"';
 }
 
+constexpr float kMinStretchedUnits = 150;
+
+// So that no column is squeezed to nothing.
+float min_width_of(const Theme& theme, const std::vector<TableColumn>& columns) {
+  float width = 0;
+  for (const TableColumn& column : columns) {
+    width += theme.px(column.width_units > 0 ? column.width_units : kMinStretchedUnits) +
+             2 * ImGui::GetStyle().CellPadding.x;
+  }
+  return width + ImGui::GetStyle().ScrollbarSize;
+}
+
 float row_height_of(const Theme& theme) { return ImGui::GetTextLineHeight() + theme.px(10); }
 
 void draw_cell(const Theme& theme, const TableRow& row, const TableCell& cell, bool is_number,
@@ -81,20 +93,26 @@ TableEvents DataTable::draw(const Theme& theme, std::vector<TableRow>& rows,
                             const std::vector<std::string>& selected_ids, ImVec2 size,
                             const CellPainter& paint) {
   TableEvents events;
-  constexpr ImGuiTableFlags kFlags =
-      ImGuiTableFlags_Sortable | ImGuiTableFlags_SortTristate | ImGuiTableFlags_ScrollY |
-      ImGuiTableFlags_Resizable | ImGuiTableFlags_BordersInnerH | ImGuiTableFlags_NoSavedSettings |
-      ImGuiTableFlags_NoBordersInBody | ImGuiTableFlags_PadOuterX;
+  ImGuiTableFlags flags = ImGuiTableFlags_Sortable | ImGuiTableFlags_SortTristate |
+                          ImGuiTableFlags_ScrollY | ImGuiTableFlags_Resizable |
+                          ImGuiTableFlags_BordersInnerH | ImGuiTableFlags_NoSavedSettings |
+                          ImGuiTableFlags_NoBordersInBody | ImGuiTableFlags_PadOuterX;
   const auto num_columns = static_cast<int>(columns_.size());
-  if (!ImGui::BeginTable(id_.c_str(), num_columns, kFlags, size)) return events;
+  const float min_width = min_width_of(theme, columns_);
+  const bool is_too_narrow = ImGui::GetContentRegionAvail().x < min_width;
+  if (is_too_narrow) flags |= ImGuiTableFlags_ScrollX;
+  if (!ImGui::BeginTable(id_.c_str(), num_columns, flags, size, is_too_narrow ? min_width : 0)) {
+    return events;
+  }
   for (const TableColumn& column : columns_) {
-    ImGuiTableColumnFlags flags = column.width_units > 0 ? ImGuiTableColumnFlags_WidthFixed
-                                                         : ImGuiTableColumnFlags_WidthStretch;
-    if (column.is_number) flags |= ImGuiTableColumnFlags_PreferSortDescending;
-    ImGui::TableSetupColumn(column.header.c_str(), flags,
+    ImGuiTableColumnFlags column_flags = column.width_units > 0
+                                             ? ImGuiTableColumnFlags_WidthFixed
+                                             : ImGuiTableColumnFlags_WidthStretch;
+    if (column.is_number) column_flags |= ImGuiTableColumnFlags_PreferSortDescending;
+    ImGui::TableSetupColumn(column.header.c_str(), column_flags,
                             column.width_units > 0 ? theme.px(column.width_units) : 1);
   }
-  ImGui::TableSetupScrollFreeze(0, 1);
+  ImGui::TableSetupScrollFreeze(is_too_narrow ? 1 : 0, 1);
 
   const float row_height = row_height_of(theme);
   const ImVec2 padding = ImGui::GetStyle().CellPadding;

@@ -53,7 +53,7 @@ void draw_round_plot(const Theme& theme, const RoundPlot& plot) {
     const float y = std::round(y_of(tick));
     list.AddLine({left, y}, {right, y}, std::abs(tick) < step / 2 ? theme.muted : theme.grid);
     draw_text(list, left - theme.px(8), y - ImGui::GetTextLineHeight() / 2, theme.muted,
-              fmt::format("{:+.{}f}", std::abs(tick) < step / 2 ? 0.0 : tick, tick_decimals(step)),
+              std::abs(tick) < step / 2 ? "0" : fmt::format("{:+.{}f}", tick, tick_decimals(step)),
               HorizontalAlign::kRight);
   }
   if (plot.low_ratio && plot.high_ratio) {

@@ -44,7 +44,7 @@ std::vector<TableColumn> columns_for(const Results& results) {
   const double confidence = 100 * results.rule.confidence;
   return {{.header = "Arm"},
           {.header = "",
-           .width_units = 250,
+           .width_units = 216,
            .tooltip = "Change of tokens a second with its interval, small changes stretched;\n"
                       "the grey band counts as equivalent"},
           {.header = fmt::format("Effect [{:.0f} %]", confidence),
