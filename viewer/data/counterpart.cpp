@@ -30,7 +30,7 @@ int step_at(const TraceModel& model, LaneKind kind, std::int64_t time_ns) {
   int high = model.num_steps();
   while (low < high) {
     const int middle = (low + high) / 2;
-    if (step_of(model, kind, middle)->end_ns <= time_ns) {
+    if (step_of(model, kind, middle).value_or(Interval()).end_ns <= time_ns) {
       low = middle + 1;
     } else {
       high = middle;
@@ -79,7 +79,8 @@ std::optional<SliceRef> find_counterpart(const TraceModel& from, const SliceRef&
   if (!target) return std::nullopt;
   const std::string& raw = from.names.raw(slice.name);
   const std::vector<NameId> names = ids_of(to, raw);
-  const auto before = slices_named(from, ref.lane, ids_of(from, raw), *step_of(from, kind, step));
+  const auto before = slices_named(from, ref.lane, ids_of(from, raw),
+                                   step_of(from, kind, step).value_or(Interval()));
   const auto place = static_cast<std::size_t>(std::ranges::find(before, ref) - before.begin());
   for (std::uint32_t lane = 0; lane < to.lanes.size(); ++lane) {
     if (to.lanes[lane].kind != kind) continue;

@@ -17,10 +17,10 @@ bool contains_text(std::string_view text, std::string_view lower_part) {
 }
 
 // Whether names match, by NameId.
-std::vector<char> matching_names(const NameTable& names, const HitQuery& query) {
+std::vector<bool> matching_names(const NameTable& names, const HitQuery& query) {
   std::string lower = query.key;
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  std::vector<char> is_match(names.size());
+  std::vector<bool> is_match(names.size());
   for (NameId id = 0; id < names.size(); ++id) {
     if (query.kind == HitQuery::Kind::kKernel) {
       is_match[id] = names.raw(id) == query.key;
@@ -34,8 +34,9 @@ std::vector<char> matching_names(const NameTable& names, const HitQuery& query) 
 }
 
 // Whether ranges are of a module of that kind, by row of Trace::ranges.
-std::vector<char> matching_ranges(const TraceModel& model, const HitQuery& query) {
-  std::vector<char> is_match;
+std::vector<bool> matching_ranges(const TraceModel& model, const HitQuery& query) {
+  std::vector<bool> is_match;
+  is_match.reserve(model.range_modules.size());
   for (const std::string& module : model.range_modules) {
     is_match.push_back(!module.empty() && module_kind(module) == query.key);
   }
@@ -82,10 +83,10 @@ Hits find_hits(const TraceModel& model, const HitQuery& query,
     case HitQuery::Kind::kText:
     case HitQuery::Kind::kKernel:
     case HitQuery::Kind::kCategory: {
-      const std::vector<char> is_match = matching_names(model.names, query);
+      const std::vector<bool> is_match = matching_names(model.names, query);
       collect(
           model, query.kind != HitQuery::Kind::kText, is_cancelled,
-          [&](const Slice& slice) { return is_match[slice.name] != 0; }, hits);
+          [&](const Slice& slice) { return is_match[slice.name]; }, hits);
       break;
     }
     case HitQuery::Kind::kPhase:
@@ -95,12 +96,12 @@ Hits find_hits(const TraceModel& model, const HitQuery& query,
           hits);
       break;
     case HitQuery::Kind::kModule: {
-      const std::vector<char> is_match = matching_ranges(model, query);
+      const std::vector<bool> is_match = matching_ranges(model, query);
       collect(
           model, true, is_cancelled,
           [&](const Slice& slice) {
             const std::uint32_t range = model.ops[slice.row].range;
-            return range < is_match.size() && is_match[range] != 0;
+            return range < is_match.size() && is_match[range];
           },
           hits);
       break;

@@ -43,8 +43,8 @@ DurationHistogram histogram_of(std::span<const std::int64_t> durations_ns, std::
                                std::int64_t max_ns) {
   DurationHistogram histogram;
   histogram.first_bin = DurationHistogram::bin_of(min_ns);
-  histogram.counts.resize(
-      static_cast<std::size_t>(DurationHistogram::bin_of(max_ns) - histogram.first_bin + 1));
+  const int num_bins = DurationHistogram::bin_of(max_ns) - histogram.first_bin + 1;
+  histogram.counts.resize(static_cast<std::size_t>(num_bins));
   for (const std::int64_t duration_ns : durations_ns) {
     ++histogram.counts[static_cast<std::size_t>(DurationHistogram::bin_of(duration_ns) -
                                                 histogram.first_bin)];

@@ -56,8 +56,9 @@ void StripTexture::draw(ImDrawList& list, std::span<const ImU32> texels, std::ui
   }
   const float u = static_cast<float>(texels.size()) / static_cast<float>(width_);
   const float v = (static_cast<float>(row) + 0.5F) / static_cast<float>(height_);
-  const auto id = reinterpret_cast<void*>(static_cast<std::uintptr_t>(texture_));
-  list.AddImage((ImTextureID)id, low, high, {0, v}, {u, v});
+  // A number or a pointer, by the version of Dear ImGui.
+  const auto id = (ImTextureID)(std::uintptr_t{texture_});  // NOLINT(performance-no-int-to-ptr)
+  list.AddImage(id, low, high, {0, v}, {u, v});
 }
 
 bool StripTexture::upload() {

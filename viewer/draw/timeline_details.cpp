@@ -92,7 +92,8 @@ DetailEvents draw_facts_pane(const Theme& theme, const SliceFacts& facts, bool i
       1, static_cast<std::size_t>((ImGui::GetContentRegionAvail().y + theme.px(3)) / line));
   for (std::size_t i = 0; i < facts.lines.size(); ++i) {
     const auto& [label, value] = facts.lines[i];
-    const float x = left + theme.px(kColumnUnits) * static_cast<float>(i / num_lines);
+    const std::size_t column = i / num_lines;
+    const float x = left + theme.px(kColumnUnits) * static_cast<float>(column);
     const float y = top + line * static_cast<float>(i % num_lines);
     ImGui::SetCursorPos({x, y});
     text_in(theme.muted, label);

@@ -106,7 +106,7 @@ void TimelineNavigation::drag(const TimelineAreas& areas, TimelineEvents& events
     measured = {time_ns, time_ns};
     is_measuring_ = true;
   }
-  if (is_measuring_) {
+  if (is_measuring_ && measured) {
     const float x = std::clamp(io.MousePos.x, axis.left, axis.right());
     measured = {measured->first, axis.ns_of(x)};
     if (!ImGui::IsMouseDown(ImGuiMouseButton_Right)) {

@@ -53,6 +53,7 @@ std::size_t TimelineSearch::num_hits() const {
 
 std::vector<const Hits*> TimelineSearch::hits() const {
   std::vector<const Hits*> hits;
+  hits.reserve(hits_.size());
   for (const Hits& of_side : hits_) hits.push_back(query_ ? &of_side : nullptr);
   return hits;
 }

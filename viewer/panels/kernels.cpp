@@ -350,6 +350,7 @@ class KernelsPanel final : public Panel {
   }
 
   void draw_table(PanelContext& context) {
+    if (!table_) return;
     const Theme& theme = context.theme;
     Highlight& highlight = context.selection.highlight;
     const bool has_two = tables_.size() > 1;
@@ -480,7 +481,8 @@ class KernelsPanel final : public Panel {
     if (has_two) {
       text_in(theme.muted, "A step");
       for (const char* side : {"A", "B"}) {
-        ImGui::SameLine(left + label_width + column * (*side == 'A' ? 1 : 2) - text_width(side));
+        ImGui::SameLine(left + label_width + column * (*side == 'A' ? 1.0F : 2.0F) -
+                        text_width(side));
         text_in(theme.muted, side);
       }
     }

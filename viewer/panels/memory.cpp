@@ -241,7 +241,7 @@ class MemoryPanel final : public Panel {
       draw_memory_chart(list, theme, chart, view_.axis, top + header, chart_bottom);
       draw_measured(list, theme, top + header, chart_bottom);
       const std::optional<std::size_t> hovered =
-          hovered_point(side, events, top + header, chart_bottom);
+          hovered_point(side, *side.series, events, top + header, chart_bottom);
       if (hovered) {
         const float x = std::round(ImGui::GetIO().MousePos.x);
         list.AddLine({x, top + header}, {x, chart_bottom}, with_alpha(theme.text, 0.5F));
@@ -249,7 +249,8 @@ class MemoryPanel final : public Panel {
       mark(fmt::format("memory.{}", i == 0 ? "a" : "b"), {view_.axis.left, top + header},
            {view_.axis.right(), chart_bottom});
       ImGui::SetCursorScreenPos({low.x + room.x - theme.px(kAccountUnits), top});
-      draw_account(context, side, hovered, {theme.px(kAccountUnits), height - theme.px(10)}, i);
+      draw_account(context, side, *side.series, hovered,
+                   {theme.px(kAccountUnits), height - theme.px(10)}, i);
     }
   }
 
@@ -262,42 +263,44 @@ class MemoryPanel final : public Panel {
               format_duration_ns(to - from));
   }
 
-  std::optional<std::size_t> hovered_point(const MemorySide& side, const TimelineEvents& events,
-                                           float top, float bottom) const {
+  std::optional<std::size_t> hovered_point(const MemorySide& side, const MemorySeries& series,
+                                           const TimelineEvents& events, float top,
+                                           float bottom) const {
     const ImVec2 mouse = ImGui::GetIO().MousePos;
     if (!events.is_hovered || mouse.x < view_.axis.left || mouse.y < top || mouse.y > bottom) {
       return std::nullopt;
     }
     const auto at_ns = origin_of(side) + static_cast<std::int64_t>(view_.axis.ns_of(mouse.x - 1));
     const auto to_ns = origin_of(side) + static_cast<std::int64_t>(view_.axis.ns_of(mouse.x + 1));
-    return side.series->largest_within(at_ns, std::max(at_ns + 1, to_ns));
+    return series.largest_within(at_ns, std::max(at_ns + 1, to_ns));
   }
 
   // At the cursor, or at the peak.
   static void draw_account(PanelContext& context, const MemorySide& side,
-                           std::optional<std::size_t> hovered, ImVec2 size, std::size_t index) {
+                           const MemorySeries& series, std::optional<std::size_t> hovered,
+                           ImVec2 size, std::size_t index) {
     const Theme& theme = context.theme;
-    const MemoryAccount& peak = side.series->use.peak;
+    const MemoryAccount& peak = series.use.peak;
     ImGui::PushStyleColor(ImGuiCol_ChildBg, theme.surface);
     ImGui::PushID(static_cast<int>(index));
     begin_padded_child("##account", size, true);
     ImGui::PopStyleColor();
     ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {theme.px(8), theme.px(3)});
     const float width = ImGui::GetContentRegionAvail().x;
-    const OwnerBytes bytes = hovered ? side.series->points[*hovered].by_owner : peak.by_owner;
-    const std::int64_t time_ns = hovered ? side.series->points[*hovered].time_ns : peak.time_ns;
+    const OwnerBytes bytes = hovered ? series.points[*hovered].by_owner : peak.by_owner;
+    const std::int64_t time_ns = hovered ? series.points[*hovered].time_ns : peak.time_ns;
     text_in(theme.accent, hovered ? "At the cursor" : "At the peak");
     const std::string total = format_bytes(static_cast<double>(sum_of(bytes)));
     ImGui::SameLine(ImGui::GetCursorPosX() + width - text_width(total));
     text_in(theme.text, total);
-    const Phase phase = hovered ? side.series->points[*hovered].phase : peak.phase;
+    const Phase phase = hovered ? series.points[*hovered].phase : peak.phase;
     std::string place = moment_text(*side.model, time_ns);
     if (phase != Phase::kNone) place += fmt::format(", {}", name_of(phase));
     if (!hovered && !peak.module.empty()) place += fmt::format(", {}", peak.module);
     text_in(theme.muted, fitted(place, width));
     ImGui::Dummy({0, theme.px(3)});
     draw_owners(theme, bytes, static_cast<double>(peak.allocated_bytes()), width);
-    if (!hovered) draw_peak_facts(theme, side.series->use, width);
+    if (!hovered) draw_peak_facts(theme, series.use, width);
     ImGui::PopStyleVar();
     ImGui::EndChild();
     ImGui::PopID();

@@ -172,6 +172,7 @@ class TimelinePanel final : public Panel {
     sides_.push_back(make_side(context, selection.arm_a));
     if (!selection.arm_b.empty()) sides_.push_back(make_side(context, selection.arm_b));
     std::vector<const TraceModel*> models;
+    models.reserve(sides_.size());
     for (const TimelineSide& side : sides_) models.push_back(side.model);
     if (models != models_) {
       // Another trace: what referred to the old one is gone.
@@ -223,6 +224,7 @@ class TimelinePanel final : public Panel {
   }
 
   std::optional<std::pair<double, double>> times_of_selected(const PanelContext& context) const {
+    if (!context.selection.steps) return std::nullopt;
     const StepRange& steps = *context.selection.steps;
     return times_of_steps(sides_, steps.first_step_index, steps.last_step_index);
   }
@@ -435,6 +437,7 @@ class TimelinePanel final : public Panel {
   }
 
   void highlight_selected(PanelContext& context) const {
+    if (!selected_) return;
     const TraceModel& model = *sides_[selected_->side].model;
     context.selection.highlight = {HighlightKind::kKernel,
                                    model.names.raw(model.slice(selected_->ref).name)};
