@@ -2,15 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
-#include <exception>
 #include <fstream>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <system_error>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -21,6 +17,7 @@
 
 #include "harness/error.h"
 #include "harness/trace/chunk_decoder.h"
+#include "harness/trace/row_stream.h"
 #include "harness/trace/trace_format.h"
 #include "harness/trace/trace_schema.h"
 
@@ -50,11 +47,6 @@ std::vector<std::uint64_t> decode_all(ColumnDecoder decoder, std::size_t num_row
   return codes;
 }
 
-// Tables whose rows go to a sink if there is one.
-template <class Row>
-constexpr bool kIsLarge =
-    std::is_same_v<Row, GpuOp> || std::is_same_v<Row, Api> || std::is_same_v<Row, RangeInstance>;
-
 // Tables whose rows others refer to: what a damaged chunk had must leave a gap.
 constexpr bool is_referred_to(TableId table) {
   return table != TableId::kGpuOp && table != TableId::kApi && table != TableId::kSync &&
@@ -78,7 +70,12 @@ class Reader {
     }
     check_index_or_count();
     check_references();
-    if (sink_ != nullptr) read_for_sink();
+    if (sink_ != nullptr) {
+      const StreamLosses losses = stream_rows(
+          {.name = name_, .list = list_, .sizes = sizes_, .options = options_}, trace_, *sink_);
+      num_damaged_chunks_ += losses.num_damaged_chunks;
+      num_lost_references_ += losses.num_lost_references;
+    }
     if (num_damaged_chunks_ > 0) {
       trace_.quality[std::string(quality::kDamagedChunks)] = num_damaged_chunks_;
     }
@@ -191,140 +188,6 @@ class Reader {
       if (!options_.keeps_going) throw;
       ++num_damaged_chunks_;
     }
-  }
-
-  // ---- Rows that go to the sink ----
-
-  void read_for_sink() {
-    std::vector<LargeChunk> chunks;
-    std::array<std::size_t, kNumTables> num_rows{};
-    std::array<std::size_t, kNumTables> num_chunks{};
-    for (std::size_t i = 0; i < list_.chunks.size(); ++i) {
-      const ChunkHeader& header = list_.chunks[i].header;
-      if (!is_for_sink(header.table)) continue;
-      const auto table = static_cast<std::size_t>(header.table);
-      chunks.push_back({i, {.first_row = num_rows[table], .chunk_index = num_chunks[table]++}});
-      num_rows[table] += header.num_rows;
-    }
-    const auto extent_of = [&](TableId table) {
-      return TableExtent{size(table), num_chunks[static_cast<std::size_t>(table)]};
-    };
-    sink_->begin(trace_, extent_of(TableId::kGpuOp), extent_of(TableId::kApi),
-                 extent_of(TableId::kRangeInstance));
-    std::atomic<std::size_t> next_chunk = 0;
-    std::exception_ptr error;
-    std::mutex mutex;
-    const auto work = [&] {
-      ChunkDecoder decoder;
-      try {
-        for (std::size_t i; (i = next_chunk++) < chunks.size();) {
-          check_cancelled();
-          hand_on(chunks[i], decoder, mutex);
-        }
-      } catch (...) {
-        const std::scoped_lock lock(mutex);
-        if (!error) error = std::current_exception();
-        next_chunk = chunks.size();
-      }
-    };
-    std::vector<std::jthread> threads;
-    const auto num_threads = std::min<std::size_t>(
-        static_cast<std::size_t>(std::max(1, options_.num_threads)), chunks.size());
-    for (std::size_t i = 1; i < num_threads; ++i) threads.emplace_back(work);
-    work();
-    threads.clear();
-    if (error) std::rethrow_exception(error);
-  }
-
-  struct LargeChunk {
-    std::size_t index;  // In list_.chunks.
-    RowPlace place;
-  };
-
-  void hand_on(const LargeChunk& chunk, ChunkDecoder& decoder, std::mutex& mutex) {
-    const ChunkPlace& place = list_.chunks[chunk.index];
-    schema::for_each_table([&]<class Row>(Schema<Row>) {
-      if constexpr (kIsLarge<Row>) {
-        if (place.header.table == Schema<Row>::kTable) {
-          hand_on_rows<Row>(chunk, place, decoder, mutex);
-        }
-      }
-    });
-    count_rows(place.header.num_rows);
-  }
-
-  template <class Row>
-  void hand_on_rows(const LargeChunk& chunk, const ChunkPlace& place, ChunkDecoder& decoder,
-                    std::mutex& mutex) {
-    std::vector<Row> batch(ChunkDecoder::kBatchRows);
-    RowPlace at = chunk.place;
-    try {
-      MaxCodes max_codes{};
-      decoder.decode<Row>(
-          decoder.payload_of(place), place.header.num_rows, max_codes,
-          [&](std::size_t num_rows) { return std::span(batch).first(num_rows); },
-          [&](std::span<Row> rows) {
-            if (const std::int64_t num_lost = mend<Row>(rows, at.first_row, max_codes);
-                num_lost > 0) {
-              const std::scoped_lock lock(mutex);
-              num_lost_references_ += num_lost;
-              std::ranges::fill(max_codes, 0);
-            }
-            sink_->take(std::span<const Row>(rows), at);
-            at.first_row += rows.size();
-          });
-    } catch (const ConfigError& error) {
-      if (!options_.keeps_going) {
-        throw ConfigError(fmt::format("{}: damaged: chunk {} ({}): {}", name_, chunk.index,
-                                      name_of(place.header.table), error.what()));
-      }
-      const std::scoped_lock lock(mutex);
-      ++num_damaged_chunks_;
-    }
-  }
-
-  // References to nothing become none; returns how many.
-  template <class Row>
-  std::int64_t mend(std::span<Row> rows, std::size_t first_row, const MaxCodes& max_codes) {
-    std::int64_t num_lost = 0;
-    const auto lose = [&](std::size_t i, std::string_view what, auto value, TableId refers_to) {
-      if (list_.index && !options_.keeps_going) {
-        throw ConfigError(
-            fmt::format("row {}: {} {} of {}", first_row + i, what, value, size(refers_to)));
-      }
-      ++num_lost;
-    };
-    schema::for_each_column<Row>([&]<class T>(const schema::Column<Row, T>& column) {
-      if constexpr (std::is_integral_v<T>) {
-        if (column.refers_to == TableId::kNone) return;
-        const std::uint64_t limit = schema::max_reference_code(column.refers_to, sizes_);
-        if (max_codes[column.id] <= limit) return;
-        const bool is_row = schema::may_be_none(column.refers_to);
-        for (std::size_t i = 0; i < rows.size(); ++i) {
-          T& value = rows[i].*column.member;
-          if (schema::code_of(value, is_row) <= limit) continue;
-          lose(i, column.name, value, column.refers_to);
-          value = schema::value_of<T>(0, is_row);
-        }
-      }
-    });
-    if constexpr (std::is_same_v<Row, RangeInstance>) {
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        if (rows[i].parent == kNoRow || rows[i].parent < first_row + i) continue;
-        lose(i, "parent", rows[i].parent, TableId::kRangeInstance);
-        rows[i].parent = kNoRow;
-      }
-    }
-    if constexpr (std::is_same_v<Row, GpuOp>) {
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        GpuOp& op = rows[i];
-        if (op.kind != GpuOpKind::kOperator || op.stream_id == kNoRow) continue;
-        if (op.stream_id < trace_.threads.size()) continue;
-        lose(i, "stream_id", op.stream_id, TableId::kThread);
-        op.stream_id = kNoRow;
-      }
-    }
-    return num_lost;
   }
 
   void read_info(std::span<const std::byte> payload) {
