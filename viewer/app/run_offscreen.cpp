@@ -45,7 +45,7 @@ int run_offscreen(const ViewerOptions& options) {
     gui.begin_frame();
     const FrameRequests requests = application.draw(gui.theme());
     gui.end_frame(width, height);
-    if (application.is_busy()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (application.is_busy()) std::this_thread::sleep_for(std::chrono::milliseconds(25));
     return requests;
   };
   const auto settle = [&] {

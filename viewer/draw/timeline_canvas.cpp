@@ -170,8 +170,11 @@ void TimelineCanvas::draw_step_lines(ImDrawList& list, const Theme& theme,
     };
     const double mean_px = (time_of(bounds.size() - 1) - time_of(0)) /
                            static_cast<double>(model->num_steps()) / scene.axis.ns_per_px;
-    const auto stride = static_cast<std::size_t>(
-        std::max(1.0, std::ceil(static_cast<double>(theme.px(kMinStepGapUnits)) / mean_px)));
+    const float min_gap =
+        std::max(theme.px(kMinStepGapUnits),
+                 text_width(fmt::format("step {}", model->num_steps())) + theme.px(14));
+    const auto stride =
+        static_cast<std::size_t>(std::max(1.0, std::ceil(static_cast<double>(min_gap) / mean_px)));
     if (scene.selected_steps) {
       const auto last = static_cast<std::size_t>(model->num_steps()) - 1;
       const auto from = std::min(last, static_cast<std::size_t>(scene.selected_steps->first));
