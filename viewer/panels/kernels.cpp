@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +17,7 @@
 #include "viewer/draw/data_table.h"
 #include "viewer/draw/fact_tooltip.h"
 #include "viewer/draw/histogram.h"
+#include "viewer/draw/kernel_rows.h"
 #include "viewer/draw/marks.h"
 #include "viewer/draw/search_field.h"
 #include "viewer/draw/segmented.h"
@@ -28,7 +28,6 @@ namespace steplens {
 namespace {
 
 constexpr float kDetailUnits = 232;
-constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 // Up to here a table is made within a frame: some 60 ns an operation.
 constexpr std::int64_t kMaxOperationsAtOnce = 1'000'000;
 
@@ -42,66 +41,6 @@ struct Source {
   bool operator==(const Source&) const = default;
 };
 
-std::vector<TableColumn> columns_of(bool has_two) {
-  if (!has_two) {
-    return {{.header = "Kernel"},
-            {.header = "Category", .width_units = 118},
-            {.header = "Count", .is_number = true, .width_units = 92, .tooltip = "A step"},
-            {.header = "Total",
-             .is_number = true,
-             .width_units = 92,
-             .tooltip = "A step; what overlaps counts again"},
-            {.header = "Share",
-             .is_number = true,
-             .width_units = 150,
-             .tooltip = "Of the total of all kernels and copies"},
-            {.header = "Mean", .is_number = true, .width_units = 86},
-            {.header = "Median", .is_number = true, .width_units = 86},
-            {.header = "p90",
-             .is_number = true,
-             .width_units = 86,
-             .tooltip = "90 % take at most so long"},
-            {.header = "p99", .is_number = true, .width_units = 86},
-            {.header = "Longest", .is_number = true, .width_units = 86}};
-  }
-  return {{.header = "Kernel"},
-          {.header = "Category", .width_units = 118},
-          {.header = "Total A", .is_number = true, .width_units = 92, .tooltip = "A step"},
-          {.header = "Total B", .is_number = true, .width_units = 92, .tooltip = "A step"},
-          {.header = "Change",
-           .is_number = true,
-           .width_units = 100,
-           .tooltip = "Of the total a step, B less A"},
-          {.header = "", .width_units = 150},
-          {.header = "Count A", .is_number = true, .width_units = 76, .tooltip = "A step"},
-          {.header = "Count B", .is_number = true, .width_units = 76, .tooltip = "A step"},
-          {.header = "Mean A", .is_number = true, .width_units = 84},
-          {.header = "Mean B", .is_number = true, .width_units = 84},
-          {.header = "Mean change", .is_number = true, .width_units = 104}};
-}
-constexpr std::size_t kShareColumn = 4;
-constexpr std::size_t kChangeColumn = 4;
-constexpr std::size_t kChangeBarColumn = 5;
-
-TableCell duration_cell(double duration_ns) {
-  return {.text = format_duration_ns(duration_ns),
-          .number = duration_ns,
-          .exact = fmt::format("{:.1f}", duration_ns)};
-}
-
-TableCell absent_cell() {
-  return {.text = std::string(kNoNumber), .number = kAbsent, .exact = " "};
-}
-
-TableCell count_cell(double count) {
-  return {.text = format_mean_count(count), .number = count, .exact = fmt::format("{}", count)};
-}
-
-std::string change_text(double change_ns) {
-  if (std::abs(change_ns) < 0.5) return "0";
-  return (change_ns > 0 ? "+" : "-") + format_duration_ns(std::abs(change_ns));
-}
-
 class KernelsPanel final : public Panel {
  public:
   std::string_view key() const override { return "kernels"; }
@@ -112,7 +51,7 @@ class KernelsPanel final : public Panel {
     source_ = {};
     tables_.clear();
     task_ = nullptr;
-    rows_.clear();
+    rows_ = {};
     table_.reset();
     search_.clear();
     scope_ = 0;
@@ -129,7 +68,7 @@ class KernelsPanel final : public Panel {
       return;
     }
     make_rows(context);
-    if (rows_.empty() && search_.text().empty()) {
+    if (rows_.rows.empty() && search_.text().empty()) {
       empty_state(theme, "No kernels",
                   scope_ == 0 ? "This trace has no operations of the device."
                               : "None ran in the selected steps.");
@@ -141,11 +80,11 @@ class KernelsPanel final : public Panel {
 
   nlohmann::json state() const override {
     nlohmann::json rows = nlohmann::json::array();
-    for (const TableRow& row : rows_) {
+    for (const TableRow& row : rows_.rows) {
       if (rows.size() == 20) break;
       rows.push_back(row.id);
     }
-    return {{"num_rows", rows_.size()},
+    return {{"num_rows", rows_.rows.size()},
             {"first_rows", rows},
             {"search", search_.text()},
             {"scope", scope_ == 0 ? "all" : "selected"},
@@ -238,7 +177,7 @@ class KernelsPanel final : public Panel {
     text_in(theme.muted, scope_text(context));
     if (tables_.empty() || !table_) return;
     ImGui::SameLine(ImGui::GetWindowWidth() - theme.px(14) - theme.px(96));
-    std::string notice = copy_csv_button(theme, table_->columns(), rows_);
+    std::string notice = copy_csv_button(theme, table_->columns(), rows_.rows);
     if (!notice.empty()) context.requests.notice = std::move(notice);
   }
 
@@ -255,148 +194,41 @@ class KernelsPanel final : public Panel {
     return fmt::format("A {},  B {}", text_of(tables_[0]), text_of(tables_[1]));
   }
 
-  bool matches(const std::string& raw, const std::string& display, KernelCategory category) const {
-    return search_.matches(display) || search_.matches(raw) ||
-           search_.matches(steplens::name_of(category));
-  }
-
   void make_rows(PanelContext& context) {
     const bool has_two = tables_.size() > 1;
     const std::string key =
         fmt::format("{}/{}/{}", has_two, search_.text(), static_cast<int>(context.theme.kind));
     if (key == rows_key_) return;
     if (!table_ || table_has_two_ != has_two) {
-      table_.emplace("kernels", columns_of(has_two));
+      table_.emplace("kernels", kernel_columns(has_two));
       table_has_two_ = has_two;
     }
     rows_key_ = key;
-    rows_.clear();
-    has_two ? make_pair_rows(context.theme) : make_single_rows(context.theme);
-    table_->invalidate_order();
-  }
-
-  TableCell category_cell(const Theme& theme, KernelCategory category) const {
-    return {.text = std::string(swatch_of(category).label), .colour = theme.colour_of(category)};
-  }
-
-  void make_single_rows(const Theme& theme) {
-    const KernelTable& table = tables_[0];
+    const KernelFilter filter = [this](const std::string& raw, const std::string& display,
+                                       KernelCategory category) {
+      return search_.matches(display) || search_.matches(raw) ||
+             search_.matches(steplens::name_of(category));
+    };
     const NameTable& names = source_.models[0]->names;
-    largest_share_ratio_ = table.kernels.empty() ? 1 : std::max(1e-9, table.kernels[0].share_ratio);
-    for (const KernelStats& stats : table.kernels) {
-      const std::string& raw = names.raw(stats.name);
-      if (!matches(raw, names.display(stats.name), stats.category)) continue;
-      TableRow row{.id = raw};
-      row.cells = {{.text = names.display(stats.name), .exact = raw},
-                   category_cell(theme, stats.category),
-                   count_cell(table.per_step(static_cast<double>(stats.count))),
-                   duration_cell(table.per_step(static_cast<double>(stats.total_ns))),
-                   {.text = format_percent(stats.share_ratio),
-                    .number = stats.share_ratio,
-                    .exact = fmt::format("{:.6f}", stats.share_ratio)},
-                   duration_cell(stats.mean_ns())};
-      for (const std::int64_t value_ns : {stats.p50_ns, stats.p90_ns, stats.p99_ns, stats.max_ns}) {
-        row.cells.push_back(duration_cell(static_cast<double>(value_ns)));
-      }
-      rows_.push_back(std::move(row));
-    }
-  }
-
-  void make_pair_rows(const Theme& theme) {
-    const NameTable& names_a = source_.models[0]->names;
-    const NameTable& names_b = source_.models[1]->names;
-    largest_change_ns_ = 1;
-    for (const KernelPair& pair : pair_kernels(tables_[0], names_a, tables_[1], names_b)) {
-      const NameTable& names = pair.a != nullptr ? names_a : names_b;
-      const KernelStats& any = pair.a != nullptr ? *pair.a : *pair.b;
-      const std::string& raw = names.raw(any.name);
-      if (!matches(raw, names.display(any.name), any.category)) continue;
-      largest_change_ns_ = std::max(largest_change_ns_, std::abs(pair.change_ns));
-      const auto cell = [](const KernelTable& table, const KernelStats* stats, auto value) {
-        return stats == nullptr ? absent_cell() : value(table, *stats);
-      };
-      const auto total = [](const KernelTable& table, const KernelStats& stats) {
-        return duration_cell(table.per_step(static_cast<double>(stats.total_ns)));
-      };
-      const auto count = [](const KernelTable& table, const KernelStats& stats) {
-        return count_cell(table.per_step(static_cast<double>(stats.count)));
-      };
-      const auto mean = [](const KernelTable&, const KernelStats& stats) {
-        return duration_cell(stats.mean_ns());
-      };
-      TableCell mean_change = absent_cell();
-      if (pair.a != nullptr && pair.b != nullptr) {
-        const double ratio = pair.b->mean_ns() / pair.a->mean_ns();
-        mean_change = {
-            .text = format_change(ratio), .number = ratio, .exact = fmt::format("{:.6f}", ratio)};
-      }
-      TableRow row{.id = raw};
-      row.cells = {{.text = names.display(any.name), .exact = raw},
-                   category_cell(theme, any.category),
-                   cell(tables_[0], pair.a, total),
-                   cell(tables_[1], pair.b, total),
-                   {.text = change_text(pair.change_ns),
-                    .number = pair.change_ns,
-                    .exact = fmt::format("{:.1f}", pair.change_ns),
-                    .colour = pair.change_ns > 0 ? theme.bad : theme.good},
-                   {.number = std::abs(pair.change_ns), .exact = " "},
-                   cell(tables_[0], pair.a, count),
-                   cell(tables_[1], pair.b, count),
-                   cell(tables_[0], pair.a, mean),
-                   cell(tables_[1], pair.b, mean),
-                   std::move(mean_change)};
-      rows_.push_back(std::move(row));
-    }
+    rows_ = has_two ? kernel_pair_rows(context.theme, tables_[0], names, tables_[1],
+                                       source_.models[1]->names, filter)
+                    : kernel_rows(context.theme, tables_[0], names, filter);
+    table_->invalidate_order();
   }
 
   void draw_table(PanelContext& context) {
     if (!table_) return;
     const Theme& theme = context.theme;
     Highlight& highlight = context.selection.highlight;
-    const bool has_two = tables_.size() > 1;
     const auto paint = [&](const TableRow* row, std::size_t column, ImVec2 low, ImVec2 high) {
-      if (row == nullptr) return false;
-      ImDrawList& list = *ImGui::GetWindowDrawList();
-      const float y = std::round((low.y + high.y) / 2);
-      if (column == 1) {
-        const TableCell& cell = row->cells[1];
-        const float side = theme.px(9);
-        list.AddRectFilled({low.x, y - side / 2}, {low.x + side, y + side / 2}, cell.colour,
-                           theme.px(2));
-        draw_text(list, low.x + side + theme.px(6), y - ImGui::GetTextLineHeight() / 2, theme.muted,
-                  cell.text);
-        return true;
-      }
-      if (!has_two && column == kShareColumn) {
-        const TableCell& cell = row->cells[column];
-        const float room = high.x - low.x - theme.px(62);
-        list.AddRectFilled({low.x, y - theme.px(5)},
-                           {low.x + room * static_cast<float>(cell.number / largest_share_ratio_),
-                            y + theme.px(5)},
-                           row->cells[1].colour, theme.px(1));
-        draw_text(list, high.x, y - ImGui::GetTextLineHeight() / 2, theme.text, cell.text,
-                  HorizontalAlign::kRight);
-        return true;
-      }
-      if (has_two && column == kChangeBarColumn) {
-        const double change_ns = row->cells[kChangeColumn].number;
-        const float middle = (low.x + high.x) / 2;
-        const float length =
-            (high.x - low.x) / 2 * static_cast<float>(change_ns / largest_change_ns_);
-        list.AddLine({middle, low.y}, {middle, high.y}, theme.border);
-        list.AddRectFilled({std::min(middle, middle + length), y - theme.px(5)},
-                           {std::max(middle, middle + length), y + theme.px(5)},
-                           change_ns > 0 ? theme.bad : theme.good, theme.px(1));
-        return true;
-      }
-      return false;
+      return paint_kernel_cell(theme, rows_, row, column, low, high);
     };
     const bool has_detail = highlight.kind == HighlightKind::kKernel;
     std::vector<std::string> selected;
     if (has_detail) selected.push_back(highlight.key);
     const float height =
         ImGui::GetContentRegionAvail().y - (has_detail ? theme.px(kDetailUnits) : 0);
-    const TableEvents events = table_->draw(theme, rows_, selected, {0, height}, paint);
+    const TableEvents events = table_->draw(theme, rows_.rows, selected, {0, height}, paint);
     if (events.clicked != nullptr) {
       const bool is_same = has_detail && highlight.key == events.clicked->id;
       if (!is_same) highlight = {HighlightKind::kKernel, events.clicked->id};
@@ -405,7 +237,7 @@ class KernelsPanel final : public Panel {
       highlight = {HighlightKind::kKernel, events.double_clicked->id};
       go_to_longest(context, 0);
     }
-    if (rows_.empty()) text_in(theme.muted, "No kernel matches the search");
+    if (rows_.rows.empty()) text_in(theme.muted, "No kernel matches the search");
   }
 
   const KernelStats* stats_of(std::size_t side, const std::string& raw) const {
@@ -526,10 +358,8 @@ class KernelsPanel final : public Panel {
   std::unique_ptr<BackgroundTask<Tables>> task_;
   std::optional<DataTable> table_;
   bool table_has_two_ = false;
-  std::vector<TableRow> rows_;
-  std::string rows_key_;            // What `rows_` were made for.
-  double largest_change_ns_ = 1;    // What the longest bar stands for.
-  double largest_share_ratio_ = 1;  // Likewise.
+  KernelRows rows_;
+  std::string rows_key_;  // What `rows_` were made for.
   SearchField search_;
   std::size_t scope_ = 0;  // All steps, or the selected ones.
 };
