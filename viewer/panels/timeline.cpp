@@ -15,13 +15,13 @@
 #include "viewer/data/slice_facts.h"
 #include "viewer/draw/child.h"
 #include "viewer/draw/keys.h"
-#include "viewer/draw/marks.h"
 #include "viewer/draw/search_field.h"
 #include "viewer/draw/text.h"
 #include "viewer/draw/timeline_canvas.h"
 #include "viewer/draw/timeline_details.h"
 #include "viewer/draw/timeline_navigation.h"
 #include "viewer/draw/timeline_search.h"
+#include "viewer/draw/timeline_toolbar.h"
 #include "viewer/panels/panel.h"
 
 namespace steplens {
@@ -380,52 +380,17 @@ class TimelinePanel final : public Panel {
   // ---- Parts of the page ----
 
   void draw_toolbar(PanelContext& context) {
-    const Theme& theme = context.theme;
-    field_.draw(theme, "kernel, range or call", theme.px(230));
-    if (ImGui::IsItemDeactivatedAfterEdit() && search_.is_active()) go_to_hit(context, true);
-    if (search_.is_active()) {
-      ImGui::SameLine();
-      if (ImGui::ArrowButton("##previous_hit", ImGuiDir_Left)) go_to_hit(context, false);
-      mark("timeline.previous_hit");
-      ImGui::SameLine(0, 2);
-      if (ImGui::ArrowButton("##next_hit", ImGuiDir_Right)) go_to_hit(context, true);
-      mark("timeline.next_hit");
-      ImGui::SameLine();
-      ImGui::AlignTextToFramePadding();
-      text_in(theme.muted, search_.is_running() ? std::string("searching...") : hits_text(context));
-      if (context.selection.highlight.kind != HighlightKind::kNone && field_.text().empty()) {
-        ImGui::SameLine();
-        if (ImGui::SmallButton("clear")) context.selection.highlight = {};
-        mark("timeline.clear_highlight");
-      }
-    }
-    const float right = ImGui::GetWindowWidth() - theme.px(14);
-    ImGui::SameLine(right - theme.px(300));
-    ImGui::AlignTextToFramePadding();
-    text_in(theme.muted, "Zero at the start of");
-    ImGui::SameLine();
-    if (ImGui::ArrowButton("##step_before", ImGuiDir_Left)) zero_at(zero_step_ - 1);
-    mark("timeline.step_before");
-    ImGui::SameLine(0, theme.px(6));
-    text_in(theme.text, fmt::format("step {}", zero_step_));
-    ImGui::SameLine(0, theme.px(6));
-    if (ImGui::ArrowButton("##step_after", ImGuiDir_Right)) zero_at(zero_step_ + 1);
-    mark("timeline.step_after");
-    ImGui::SameLine(right - theme.px(42));
-    if (ImGui::Button("Fit")) fit_all();
-    mark("timeline.fit");
-    if (ImGui::IsItemHovered()) ImGui::SetTooltip("Show everything (double click)");
-  }
-
-  std::string hits_text(const PanelContext& context) const {
-    const auto count = static_cast<std::int64_t>(search_.num_hits());
-    std::string text = fmt::format("{} {}", format_count(count), count == 1 ? "hit" : "hits");
-    if (!field_.text().empty()) return text;
-    const Highlight& highlight = context.selection.highlight;
-    const std::string key = highlight.kind == HighlightKind::kKernel
-                                ? kernel_display_name(highlight.key)
-                                : highlight.key;
-    return fmt::format("{} of {}", text, fitted(key, context.theme.px(300)));
+    Highlight& highlight = context.selection.highlight;
+    const std::string highlighted = highlight.kind == HighlightKind::kKernel
+                                        ? kernel_display_name(highlight.key)
+                                        : highlight.key;
+    const ToolbarEvents events =
+        draw_timeline_toolbar(context.theme, field_, search_, highlighted, zero_step_);
+    if (events.wants_no_highlight) highlight = {};
+    if (events.wants_fit) fit_all();
+    if (events.zero_step_change != 0) zero_at(zero_step_ + events.zero_step_change);
+    if (events.wants_previous_hit) go_to_hit(context, false);
+    if (events.wants_next_hit) go_to_hit(context, true);
   }
 
   void draw_detail(PanelContext& context) {
