@@ -285,15 +285,16 @@ void Application::draw_status_bar(const Theme& theme, FrameRequests& /*requests*
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {theme.px(8), 0});
   ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {theme.px(6), 0});
   if (const std::optional<JobStatus> job = loader_.status()) {
-    text_in(theme.muted, fmt::format("{} {}", job->stage, job->what));
+    // In front of what changes its width: it must not run away from the cursor.
+    if (ImGui::Button("Cancel")) loader_.cancel();
+    mark("cancel");
     ImGui::SameLine();
     const float phase = static_cast<float>(std::fmod(ImGui::GetTime(), 1.0));
     ImGui::ProgressBar(job->done_ratio < 0 ? phase : job->done_ratio,
                        {theme.px(160), ImGui::GetTextLineHeight()},
                        job->done_ratio < 0 ? "" : nullptr);
     ImGui::SameLine();
-    if (ImGui::Button("Cancel")) loader_.cancel();
-    mark("cancel");
+    text_in(theme.muted, fmt::format("{}: {}", job->what, job->stage));
   } else if (ImGui::GetTime() < notice_.end_s) {
     text_in(theme.accent, notice_.text);
   } else if (document_) {

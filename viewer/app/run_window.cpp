@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,7 +73,56 @@ class Window {
 
 // What the window's callbacks leave for the loop.
 struct Inbox {
+  struct PressedKey {
+    int key;
+    int modifiers;
+  };
   std::vector<std::filesystem::path> dropped;
+  std::vector<PressedKey> pressed_keys;
+};
+
+void on_key(GLFWwindow* window, int key, int /*scancode*/, int action, int modifiers) {
+  if (action != GLFW_PRESS || key < 0) return;
+  Inbox& inbox = *static_cast<Inbox*>(glfwGetWindowUserPointer(window));
+  inbox.pressed_keys.push_back({.key = key, .modifiers = modifiers});
+}
+
+/// ImGui 1.86 looks at keys once a frame: one that went down and up since the last frame, as on a
+/// slow machine, would be lost. This holds it down for the next frame.
+class ShortKeys {
+ public:
+  /// Before a frame.
+  void hold([[maybe_unused]] std::vector<Inbox::PressedKey>& pressed) {
+#if IMGUI_VERSION_NUM < 18700
+    ImGuiIO& io = ImGui::GetIO();
+    for (const Inbox::PressedKey& one : pressed) {
+      if (static_cast<std::size_t>(one.key) >= std::size(io.KeysDown) || io.KeysDown[one.key])
+        continue;
+      io.KeysDown[one.key] = true;
+      io.KeyCtrl = (one.modifiers & GLFW_MOD_CONTROL) != 0;
+      io.KeyShift = (one.modifiers & GLFW_MOD_SHIFT) != 0;
+      held_.push_back(one.key);
+    }
+#endif
+    pressed.clear();
+  }
+  /// After it.
+  void release() {
+#if IMGUI_VERSION_NUM < 18700
+    ImGuiIO& io = ImGui::GetIO();
+    for (const int key : held_) io.KeysDown[key] = false;
+    if (!held_.empty()) {
+      io.KeyCtrl = io.KeysDown[GLFW_KEY_LEFT_CONTROL] || io.KeysDown[GLFW_KEY_RIGHT_CONTROL];
+      io.KeyShift = io.KeysDown[GLFW_KEY_LEFT_SHIFT] || io.KeysDown[GLFW_KEY_RIGHT_SHIFT];
+    }
+    held_.clear();
+#endif
+  }
+
+ private:
+#if IMGUI_VERSION_NUM < 18700
+  std::vector<int> held_;
+#endif
 };
 
 void on_drop(GLFWwindow* window, int num_paths, const char** paths) {
@@ -93,6 +143,7 @@ class Session {
         state_file_(options.dump_state) {
     glfwSetWindowUserPointer(window_.handle(), &inbox_);
     glfwSetDropCallback(window_.handle(), &on_drop);
+    glfwSetKeyCallback(window_.handle(), &on_key);
     // Installs its callbacks in front of those that are there.
     ImGui_ImplGlfw_InitForOpenGL(window_.handle(), true);
   }
@@ -145,8 +196,10 @@ class Session {
 
   FrameRequests draw() {
     ImGui_ImplGlfw_NewFrame();
+    short_keys_.hold(inbox_.pressed_keys);
     gui_.begin_frame();
     const FrameRequests requests = application_.draw(gui_.theme());
+    short_keys_.release();
     int width = 0;
     int height = 0;
     glfwGetFramebufferSize(window_.handle(), &width, &height);
@@ -193,6 +246,7 @@ class Session {
   Application application_;
   StateFile state_file_;
   Inbox inbox_;
+  ShortKeys short_keys_;
   std::string title_;
 };
 

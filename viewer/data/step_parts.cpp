@@ -79,6 +79,7 @@ std::vector<std::vector<StepPart>> step_parts(std::span<const TracedArm* const> 
   for (const TracedArm* arm : arms) {
     const Breakdown& breakdown = arm->breakdown;
     std::vector<StepPart> parts;
+    parts.reserve(num_named + 1 + kNumIdleClasses);
     for (std::size_t i = 0; i < num_named; ++i) {
       parts.push_back({.key = groups[i].key, .label = groups[i].label});
     }

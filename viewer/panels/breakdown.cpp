@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -60,7 +63,7 @@ ImU32 colour_of(const Theme& theme, const std::string& key, StepDimension dimens
 struct Comparison {
   const TracedArm* a = nullptr;
   const TracedArm* b = nullptr;
-  std::optional<Waterfall> waterfall;
+  std::unique_ptr<const Waterfall> waterfall;  // Null: nothing to compare.
 };
 
 class BreakdownPanel final : public Panel {
@@ -135,9 +138,10 @@ class BreakdownPanel final : public Panel {
     const TracedArm* a = find(context.selection.arm_a);
     const TracedArm* b = find(context.selection.arm_b);
     if (a == comparison_.a && b == comparison_.b) return;
-    comparison_ = {.a = a, .b = b};
+    comparison_ = {.a = a, .b = b, .waterfall = nullptr};
     if (a != nullptr && b != nullptr) {
-      comparison_.waterfall = compute_waterfall(a->breakdown, b->breakdown);
+      std::optional<Waterfall> waterfall = compute_waterfall(a->breakdown, b->breakdown);
+      if (waterfall) comparison_.waterfall = std::make_unique<Waterfall>(std::move(*waterfall));
     }
     rows_highlight_ = {.kind = HighlightKind::kNone, .key = "-"};  // Rows are of another pair.
   }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -155,7 +156,7 @@ class MatrixPanel final : public Panel {
  private:
   void make_rows(PanelContext& context) {
     const Results& results = context.document.bundle->results;
-    if (!table_) table_.emplace("matrix", columns_for(results));
+    if (table_ == nullptr) table_ = std::make_unique<DataTable>("matrix", columns_for(results));
     if (rows_bundle_ == context.document.bundle.get() && rows_theme_ == context.theme.kind &&
         rows_search_ == search_.text()) {
       return;
@@ -304,7 +305,7 @@ class MatrixPanel final : public Panel {
     return sentences;
   }
 
-  std::optional<DataTable> table_;
+  std::unique_ptr<DataTable> table_;
   std::vector<TableRow> rows_;
   const void* rows_bundle_ = nullptr;  // What `rows_` were made for.
   ThemeKind rows_theme_ = ThemeKind::kDark;

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -242,7 +243,7 @@ class RunPanel final : public Panel {
     facts_ = facts_of(model);
     rows_.clear();
     const bool has_gpu = has_gpu_samples(model.bundle);
-    if (is_new) table_.emplace("blocks", block_columns(has_gpu));
+    if (is_new) table_ = std::make_unique<DataTable>("blocks", block_columns(has_gpu));
     const auto& entries = model.bundle.manifest.blocks;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       TableRow row = block_row(i, entries[i], model.bundle.blocks[i], has_gpu, theme);
@@ -369,7 +370,7 @@ class RunPanel final : public Panel {
   ThemeKind rows_theme_ = ThemeKind::kDark;
   std::vector<TableRow> rows_;
   std::vector<Fact> facts_;
-  std::optional<DataTable> table_;
+  std::unique_ptr<DataTable> table_;
   SearchField search_;
 };
 
