@@ -71,7 +71,9 @@ void DataTable::set_sort(std::size_t column, bool is_descending) {
 }
 
 float DataTable::height_of(const Theme& theme, std::size_t num_rows) const {
-  return row_height_of(theme) * static_cast<float>(num_rows + 1) + theme.px(4);
+  const bool is_too_narrow = ImGui::GetContentRegionAvail().x < min_width_of(theme, columns_);
+  return row_height_of(theme) * static_cast<float>(num_rows + 1) + theme.px(4) +
+         (is_too_narrow ? ImGui::GetStyle().ScrollbarSize : 0);
 }
 
 void DataTable::sort(std::vector<TableRow>& rows) {

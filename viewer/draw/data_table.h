@@ -63,7 +63,7 @@ class DataTable {
                    const std::vector<std::string>& selected_ids = {}, ImVec2 size = {0, 0},
                    const CellPainter& paint = {});
 
-  /// Of a table that shows all of so many rows.
+  /// Of a table that shows all of so many rows, as wide as what is left of the window.
   float height_of(const Theme& theme, std::size_t num_rows) const;
   /// The rows are other ones: sort them when they are drawn next.
   void invalidate_order() { needs_sort_ = true; }

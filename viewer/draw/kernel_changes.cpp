@@ -22,6 +22,12 @@ TableCell count_cell(double count) {
           .exact = fmt::format("{}", count)};
 }
 
+std::string change_text(std::int64_t change_ns) {
+  if (change_ns == 0) return "0";
+  return fmt::format("{}{}", change_ns < 0 ? "-" : "+",
+                     format_duration_ns(std::abs(static_cast<double>(change_ns))));
+}
+
 ImU32 colour_of_change(const Theme& theme, std::int64_t change_ns) {
   if (change_ns == 0) return theme.muted;
   return change_ns < 0 ? theme.good : theme.bad;
@@ -45,8 +51,7 @@ TableRow kernel_change_row(const Theme& theme, const KernelDifference& kernel) {
                      .exact = row.key},
                     duration_cell(row.reference_ns),
                     duration_cell(row.candidate_ns),
-                    {.text = fmt::format("{}{}", row.difference_ns < 0 ? "-" : "+",
-                                         format_duration_ns(change_ns)),
+                    {.text = change_text(row.difference_ns),
                      .number = change_ns,
                      .exact = fmt::format("{}", row.difference_ns),
                      .colour = colour_of_change(theme, row.difference_ns)},
