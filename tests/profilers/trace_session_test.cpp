@@ -286,7 +286,7 @@ TEST_F(CountersSessionTest, PutsTheWindowsSamplesBesideItsKernels) {
   ASSERT_EQ(trace.counter_tracks.size(), pm_metrics().size());
   ASSERT_EQ(trace.counter_samples.size(), pm_metrics().size());  // One sample in the window.
   EXPECT_EQ(trace.text(trace.counter_tracks[0].name), "sm_active");
-  EXPECT_DOUBLE_EQ(trace.counter_samples[0].value, 0.7);
+  EXPECT_NEAR(trace.counter_samples[0].value, 0.7, 0x1p-15);  // Rounded to 2^-14.
   EXPECT_GE(trace.counter_samples[0].time_ns, trace.steps[0].start_ns);
   EXPECT_LE(trace.counter_samples[0].time_ns, trace.steps[0].end_ns);
 }
