@@ -221,6 +221,27 @@ def second_start(viewer, folder):
     session.quit()
 
 
+def drops(viewer, folder):
+    """Files from a file manager."""
+    sys.path.append("/usr/lib/python3/dist-packages")  # Debian's, for a Python that is not.
+    try:
+        import drop_client
+    except ModuleNotFoundError:
+        print("SKIPPED: drag and drop: python3-xlib is not installed", flush=True)
+        return
+    session = Session(viewer, folder)
+    check(session.state["document"] is None, "it starts with nothing open")
+    drop_client.drop(int(session.window), [folder / "sample"])
+    session.wait("a bundle that is dropped opens",
+                 lambda s: s["document"] is not None and s["document"]["is_bundle"] and not s["is_busy"])
+    foreign = folder / "notes with spaces.txt"
+    foreign.write_text("no trace\n")
+    drop_client.drop(int(session.window), [foreign])
+    session.wait("a foreign file that is dropped has a clear message",
+                 lambda s: s["error"].startswith(f"{foreign}: no trace"))
+    session.quit()
+
+
 def main():
     viewer, sample_program = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:])
     with tempfile.TemporaryDirectory(prefix="steplens-session-") as name:
@@ -228,6 +249,7 @@ def main():
         subprocess.run([sample_program, str(folder / "sample")], check=True)
         tour(viewer, folder)
         second_start(viewer, folder)
+        drops(viewer, folder)
 
 
 if __name__ == "__main__":
