@@ -8,6 +8,7 @@
 
 #include "reports/format.h"
 #include "reports/matrix_table.h"
+#include "reports/palette.h"
 #include "reports/svg.h"
 
 namespace steplens {
@@ -39,13 +40,6 @@ std::vector<Row> rows_of(const Results& results) {
                     .high_percent = percent_of(*arm->effect_high_ratio)});
   }
   return rows;
-}
-
-std::string_view colour_of(const ArmResult& arm) {
-  if (arm.verdict == Verdict::kFaster) return kBlue;
-  if (arm.verdict == Verdict::kSlower) return kVermilion;
-  if (arm.verdict == Verdict::kEquivalent) return kGreen;
-  return "#767676";  // Readable on white and on black.
 }
 
 class Plot {
@@ -112,7 +106,7 @@ class Plot {
   }
 
   void draw_row(const Row& row, double y) {
-    const std::string_view colour = colour_of(*row.arm);
+    const std::string_view colour = swatch_of(row.arm->verdict).colour;
     text(left_ - 8, y + 4, "end", row.arm->name);
     line(x_of(row.low_percent), y, x_of(row.high_percent), y, colour, 2.5);
     for (const double end : {row.low_percent, row.high_percent}) {

@@ -11,6 +11,7 @@
 
 #include "harness/error.h"
 #include "harness/flops.h"
+#include "harness/statistics.h"
 #include "reports/format.h"
 #include "reports/guards.h"
 #include "reports/pairs.h"
@@ -583,6 +584,8 @@ void warn_about_warmup(const Bundle& bundle, std::vector<std::string>& warnings)
     const BlockRecord* pilot = find_pilot(bundle, arm.name);
     if (pilot != nullptr && says(*pilot, "warmup_settled", false)) unsettled.push_back(arm.name);
     for (const BlockRecord* block : usable_blocks(bundle, arm.name)) {
+      // In fewer steps nobody can tell; the pilots were long enough.
+      if (block->warmup.size() + block->steps.size() < WarmupDetector::kNumSlopeSteps) continue;
       ++num_blocks;
       if (says(*block, "warmup_disagrees", true)) ++num_disagreeing;
     }

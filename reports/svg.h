@@ -5,7 +5,8 @@
 
 /// What the plots share. A picture is a file with a white ground, and part of report.html, which
 /// may be dark: whatever has one of the neutral colours below gets a class of the same role, by
-/// which the page's style sheet replaces the colour. Colours that carry a meaning stay in both.
+/// which the page's style sheet replaces the colour. Those that carry a meaning are in
+/// reports/palette.h.
 namespace steplens {
 
 inline constexpr std::string_view kInkColour = "#222222";     // Text: class "ink".
@@ -14,11 +15,6 @@ inline constexpr std::string_view kAxisColour = "#333333";    // "axis"
 inline constexpr std::string_view kGridColour = "#e5e5e5";    // "grid"
 inline constexpr std::string_view kBandColour = "#eeeeee";    // An area to compare with: "band".
 inline constexpr std::string_view kGroundColour = "#ffffff";  // "ground"
-
-/// Okabe and Ito's, which colour-blind people tell apart.
-inline constexpr std::string_view kBlue = "#0072B2";
-inline constexpr std::string_view kVermilion = "#D55E00";
-inline constexpr std::string_view kGreen = "#009E73";
 
 /// ` class="ink"` and so on; nothing for a colour that carries a meaning.
 std::string svg_class(std::string_view colour);

@@ -19,6 +19,18 @@ COMPOSITION_ROOTS = {"harness/main.cpp", "workloads/worker_main.cpp", "viewer/ma
 CATALOG = "workloads/catalog/"
 CATALOG_MAY_INCLUDE = ("harness/", CATALOG)
 
+# Within viewer/, from what is shown to how: data/ builds without ImGui and OpenGL.
+VIEWER_MAY_INCLUDE = {
+    "data": {"data"},
+    "draw": {"data", "draw"},
+    "panels": {"data", "draw", "panels"},
+    "app": {"data", "draw", "panels", "app"},
+}
+VIEWER_LEAKS = [
+    ("Dear ImGui", re.compile(r"(backends/)?imgui|GLFW/"), {"draw", "panels", "app"}),
+    ("OpenGL", re.compile(r"epoxy/|EGL/|GL/|stb_"), {"draw", "app"}),
+]
+
 # Third-party headers, and the folders that may know them. tests/ may include what its folder may.
 LEAKS = [
     ("LibTorch", re.compile(r"(torch|ATen|c10)/"), {"workloads"}),
@@ -26,7 +38,8 @@ LEAKS = [
     ("NCCL", re.compile(r"nccl"), {"workloads"}),
     ("CUDA", re.compile(r"cuda[._]|cub/|cooperative_groups|mma\.h|cublas"),
      {"kernels", "profilers", "workloads"}),
-    ("Dear ImGui", re.compile(r"imgui|implot|GLFW/"), {"viewer"}),
+    ("Dear ImGui", re.compile(r"(backends/)?imgui|implot|GLFW/"), {"viewer"}),
+    ("OpenGL", re.compile(r"epoxy/|EGL/|GL/|stb_"), {"viewer"}),
     ("SQLite", re.compile(r"sqlite3"), {"reports"}),
 ]
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]')
@@ -37,6 +50,8 @@ def faults(name: str, included: str):
     """Why file `name` must not include `included`; nothing if it may."""
     folder = name.split("/")[0]
     subject = name.split("/")[1] if folder == "tests" and name.count("/") > 1 else folder
+    if subject == "benchmarks":  # viewer_bench.cpp is about viewer/.
+        subject = name.split("/")[-1].split("_")[0]
     target = included.split("/")[0]
     if folder in MAY_INCLUDE and target in MAY_INCLUDE and name not in COMPOSITION_ROOTS:
         if target not in MAY_INCLUDE[folder]:
@@ -48,6 +63,19 @@ def faults(name: str, included: str):
             yield f"{library} is known only to {', '.join(sorted(may))}: not to include {included} here"
 
 
+def viewer_faults(name: str, included: str):
+    """The same for the folders of viewer/."""
+    parts = name.split("/")
+    if parts[0] != "viewer" or len(parts) < 3:
+        return
+    target = included.split("/")
+    if target[0] == "viewer" and len(target) > 2 and target[1] not in VIEWER_MAY_INCLUDE[parts[1]]:
+        yield f"viewer/{parts[1]}/ must not include viewer/{target[1]}/"
+    for library, pattern, may in VIEWER_LEAKS:
+        if pattern.match(included) and parts[1] not in may:
+            yield f"{library} is not for viewer/{parts[1]}/: not to include {included} here"
+
+
 def violations(root: pathlib.Path):
     for folder in [*MAY_INCLUDE, "tests"]:
         for path in sorted((root / folder).rglob("*")):
@@ -56,7 +84,7 @@ def violations(root: pathlib.Path):
             name = path.relative_to(root).as_posix()
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 if match := INCLUDE.match(line):
-                    for fault in faults(name, match[1]):
+                    for fault in [*faults(name, match[1]), *viewer_faults(name, match[1])]:
                         yield f"{name}:{number}: {fault}"
 
 

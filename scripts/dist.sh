@@ -13,12 +13,13 @@ case "${1:-}" in
 esac
 
 cmake --preset release --log-level=WARNING >/dev/null
-cmake --build --preset release --target steplens steplens-worker
+cmake --build --preset release --target steplens steplens-worker steplens-viewer
 rm -rf dist
 cmake --install build/release --prefix dist --strip >/dev/null
 mkdir -p dist/lib
 cat >dist/HOW_TO_RUN.txt <<'TXT'
-bin/steplens runs as it is. bin/steplens-worker needs torch 2.11.0 for CUDA 13, from a Python's
+bin/steplens runs as it is, and so does bin/steplens-viewer where libglfw3, libepoxy0 and libegl1 are
+installed. bin/steplens-worker needs torch 2.11.0 for CUDA 13, from a Python's
 site-packages folder. In this folder:
 
   ln -sfn "$(scripts/find_torch.sh)" libtorch     finds one: $STEPLENS_TORCH, the active python3

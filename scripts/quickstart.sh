@@ -24,7 +24,7 @@ export STEPLENS_TORCH
 
 echo "quickstart: building"
 cmake --preset release --log-level=WARNING >/dev/null
-cmake --build --preset release --target steplens steplens-worker
+cmake --build --preset release --target steplens steplens-worker steplens-viewer
 
 steplens=build/release/bin/steplens
 # Seven rounds: an exact test can reach p = 1/64 with them, in under six minutes on two cores.
@@ -41,6 +41,7 @@ cat <<TXT
 
 The report:  $out/report.md  (with its pictures beside it)
 Try next:
+  $steplens-viewer $out  look at it in a window
   $steplens report $out        print it again
   $steplens verify $out        recompute every number from the raw blocks
   $steplens trace              one trace, and where a step's time goes

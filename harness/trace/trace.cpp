@@ -23,9 +23,9 @@ constexpr std::array<std::string_view, 7> kAllocActions = {
     "alloc",       "free",          "segment_alloc", "segment_free",
     "segment_map", "segment_unmap", "out_of_memory"};
 
-constexpr std::array kLosses = {quality::kDropped,          quality::kNullRequests,
-                                quality::kUnknownKind,      quality::kTruncated,
-                                quality::kCounterOverflows, quality::kCounterGaps};
+constexpr std::array kLosses = {
+    quality::kDropped,          quality::kNullRequests, quality::kUnknownKind,  quality::kTruncated,
+    quality::kCounterOverflows, quality::kCounterGaps,  quality::kDamagedChunks};
 
 }  // namespace
 

@@ -220,6 +220,8 @@ inline constexpr std::string_view kPeakSlabs = "peak_slabs";
 inline constexpr std::string_view kMaxDecodeLagNs = "max_decode_lag_ns";
 inline constexpr std::string_view kClockResidualNs = "clock_residual_ns";  // Largest bracket.
 inline constexpr std::string_view kTruncated = "truncated";  // 1: read from a file without its end.
+// Chunks that could not be read and were passed over.
+inline constexpr std::string_view kDamagedChunks = "damaged_chunks";
 // Of hardware counters, in samples of all counters at once:
 inline constexpr std::string_view kCounterSamples = "counter_samples";       // Kept.
 inline constexpr std::string_view kCounterOverflows = "counter_overflows";   // Of the GPU's buffer.

@@ -83,7 +83,7 @@ void seal(FileHeader& header) { header.crc = crc_of(header); }
 void seal(ChunkHeader& header) { header.crc = crc_of(header); }
 void seal(FileTrailer& trailer) { trailer.crc = crc_of(trailer); }
 
-ChunkList list_chunks(std::span<const std::byte> file, std::string_view name) {
+ChunkList list_chunks(std::span<const std::byte> file, std::string_view name, bool keeps_going) {
   check_file_header(file, name);
   ChunkList list;
   std::size_t offset = sizeof(FileHeader);
@@ -98,6 +98,7 @@ ChunkList list_chunks(std::span<const std::byte> file, std::string_view name) {
     ChunkHeader header;
     if (!read_part(rest(), header) || is_all_zero(rest())) return truncated();
     if (const std::string fault = fault_of(header); !fault.empty()) {
+      if (keeps_going) return truncated();
       throw ConfigError(fmt::format("{}: damaged: chunk {} at byte {}: {}", name,
                                     list.chunks.size(), offset, fault));
     }
@@ -118,9 +119,10 @@ ChunkList list_chunks(std::span<const std::byte> file, std::string_view name) {
   read_part(rest(), trailer);
   if (trailer.magic != FileTrailer().magic || trailer.crc != crc_of(trailer) ||
       trailer.index_offset != list.index->offset) {
+    if (keeps_going) return truncated();
     throw ConfigError(fmt::format("{}: damaged: wrong trailer at byte {}", name, offset));
   }
-  if (rest().size() > sizeof(trailer)) {
+  if (rest().size() > sizeof(trailer) && !keeps_going) {
     throw ConfigError(
         fmt::format("{}: damaged: {} bytes behind its end", name, rest().size() - sizeof(trailer)));
   }

@@ -101,7 +101,9 @@ struct ChunkList {
 
 /// Finds the chunks of a whole file in memory and checks all of the frame but the payloads.
 /// ConfigError names the file (`name`), the chunk and what is wrong, also where the version is
-/// newer.
-ChunkList list_chunks(std::span<const std::byte> file, std::string_view name);
+/// newer. With `keeps_going` a file damaged behind its header gives the chunks before the damage,
+/// as if it ended there.
+ChunkList list_chunks(std::span<const std::byte> file, std::string_view name,
+                      bool keeps_going = false);
 
 }  // namespace steplens

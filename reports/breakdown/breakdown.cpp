@@ -109,6 +109,7 @@ class BreakdownBuilder {
         ++result_.num_end_before_start;
       } else if (op.kind != GpuOpKind::kGraph || !has_graph_nodes) {
         ops_.push_back(row);
+        result_.has_whole_graphs = result_.has_whole_graphs || op.kind == GpuOpKind::kGraph;
       }
     }
     std::ranges::sort(ops_, [&](std::uint32_t a, std::uint32_t b) {
@@ -504,7 +505,7 @@ std::optional<double> Breakdown::busy_ratio() const {
 }
 
 std::optional<double> Breakdown::coverage_ratio() const {
-  if (operation_ns == 0) return std::nullopt;
+  if (operation_ns == 0 || has_whole_graphs) return std::nullopt;
   return static_cast<double>(covered_ns) / static_cast<double>(operation_ns);
 }
 

@@ -109,6 +109,7 @@ struct Breakdown {
   std::int64_t operation_ns = 0;
   // With a phase and, in forward and backward and but for communication, a module.
   std::int64_t covered_ns = 0;
+  bool has_whole_graphs = false;  // A row a graph launch: what lies in it has no phase of its own.
 
   std::int64_t num_operations = 0;  // In the window. Not among them:
   std::int64_t num_zero_timestamps = 0;
@@ -127,8 +128,9 @@ struct Breakdown {
   /// Of a total over the counted steps, the mean a step; 0 without steps.
   double per_step(std::int64_t total) const;
   double mean_step_ns() const { return per_step(total.step_ns); }
-  std::optional<double> busy_ratio() const;      // busy / step
-  std::optional<double> coverage_ratio() const;  // covered / operation; only ranges count.
+  std::optional<double> busy_ratio() const;  // busy / step
+  /// covered / operation; only ranges count. Absent with whole graphs.
+  std::optional<double> coverage_ratio() const;
 };
 
 /// Breaks down what one device of the trace did. Never throws for what a trace may hold; a trace

@@ -6,6 +6,7 @@
 
 #include "reports/breakdown/breakdown_parts.h"
 #include "reports/format.h"
+#include "reports/palette.h"
 #include "reports/svg.h"
 
 namespace steplens {
@@ -21,49 +22,12 @@ constexpr double kLetterWidth = 8;  // Of the 13 px font, for the room that name
 constexpr double kLegendRowHeight = 20;
 constexpr double kMinLabelWidth = 40;  // Of "23.7 %" in the 11 px font.
 
-struct Kind {
-  std::string_view label;
-  std::string_view colour;
-  std::string_view text_colour;
-};
+constexpr std::size_t kNumKinds = kNumKernelCategories + kNumIdleClasses;
 
-// Okabe and Ito's colours, then Tol's, for the categories; greys, with an outline, for idle time.
-constexpr std::array<Kind, kNumKernelCategories> kCategoryKinds = {{
-    {"gemm", "#0072B2", "#ffffff"},
-    {"attention", "#D55E00", "#111111"},
-    {"norm", "#009E73", "#111111"},
-    {"elementwise", "#56B4E9", "#222222"},
-    {"reduction", "#332288", "#ffffff"},
-    {"loss", "#CC79A7", "#222222"},
-    {"optimizer", "#E69F00", "#222222"},
-    {"embedding", "#882255", "#ffffff"},
-    {"communication", "#F0E442", "#222222"},
-    {"copy", "#999933", "#222222"},
-    {"other", "#555555", "#ffffff"},
-}};
-constexpr std::array<Kind, 3> kIdleKinds = {{
-    {"idle: host (data, sync, late launch, allocator)", "#bdbdbd", "#222222"},
-    {"idle: dependency", "#dedede", "#222222"},
-    {"idle: profiler, unknown", "#ffffff", "#222222"},
-}};
-constexpr std::size_t kNumKinds = kNumKernelCategories + kIdleKinds.size();
-
-const Kind& kind_at(std::size_t index) {
-  return index < kNumKernelCategories ? kCategoryKinds[index]
-                                      : kIdleKinds[index - kNumKernelCategories];
-}
-
-std::size_t idle_kind(IdleClass idle) {
-  switch (idle) {
-    case IdleClass::kAllocator:
-    case IdleClass::kDataWait:
-    case IdleClass::kSync:
-    case IdleClass::kLateLaunch: return kNumKernelCategories;
-    case IdleClass::kDependency: return kNumKernelCategories + 1;
-    case IdleClass::kProfiler:
-    case IdleClass::kUnknown: break;
-  }
-  return kNumKernelCategories + 2;
+const Swatch& kind_at(std::size_t index) {
+  return index < kNumKernelCategories
+             ? swatch_of(static_cast<KernelCategory>(index))
+             : swatch_of(static_cast<IdleClass>(index - kNumKernelCategories));
 }
 
 struct Bar {
@@ -75,12 +39,12 @@ Bar bar_of(const TracedArm& arm) {
   Bar bar = {.arm = &arm, .parts_ns = {}};
   for (const UsageGroup& group : arm.breakdown.categories) {
     for (std::size_t i = 0; i < kNumKernelCategories; ++i) {
-      if (group.key != kCategoryKinds[i].label) continue;
+      if (group.key != name_of(static_cast<KernelCategory>(i))) continue;
       bar.parts_ns[i] = arm.breakdown.per_step(group.total.exclusive_ns);
     }
   }
   for (std::size_t i = 0; i < kNumIdleClasses; ++i) {
-    bar.parts_ns[idle_kind(static_cast<IdleClass>(i))] +=
+    bar.parts_ns[kNumKernelCategories + i] =
         arm.breakdown.per_step(arm.breakdown.total.idle_by_class_ns[i]);
   }
   return bar;
@@ -157,7 +121,7 @@ class Plot {
                                  is_distorted(*bar.arm) ? ", distorted" : ""));
   }
 
-  void draw_part(const Kind& kind, bool is_idle, double x, double y, double width,
+  void draw_part(const Swatch& kind, bool is_idle, double x, double y, double width,
                  std::string_view label) {
     svg_ += fmt::format(
         "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\"{}>"
@@ -181,7 +145,7 @@ class Plot {
       if (std::ranges::none_of(bars_, [&](const Bar& bar) { return bar.parts_ns[i] > 0; })) {
         continue;
       }
-      const Kind& kind = kind_at(i);
+      const Swatch& kind = kind_at(i);
       const double width = 44 + 7 * static_cast<double>(kind.label.size());
       if (x > left_ && x + width > width_) {
         x = left_;

@@ -6,6 +6,7 @@
 
 #include "reports/breakdown/breakdown_parts.h"
 #include "reports/format.h"
+#include "reports/palette.h"
 #include "reports/plots/axis.h"
 #include "reports/svg.h"
 
@@ -56,20 +57,22 @@ std::string waterfall_svg(const Waterfall& waterfall, const std::string& referen
                 fmt::format("A traced step of {} takes {}, one of {} {}", reference,
                             format_duration_ns(before_ns), arm, format_duration_ns(after_ns)));
   double y = kTop;
-  svg += bar_svg(x, low, before_ns, y, "#767676", reference, format_duration_ns(before_ns));
+  svg += bar_svg(x, low, before_ns, y, swatch_of(std::optional<Verdict>()).colour, reference,
+                 format_duration_ns(before_ns));
   level_ns = before_ns;
   for (const WaterfallRow& row : rows) {
     y += kRowHeight;
     const auto change_ns = static_cast<double>(row.difference_ns);
     svg += svg_line(x.at(level_ns), y - (kRowHeight - kBarHeight), x.at(level_ns), y + kBarHeight,
                     kAxisColour, 0.7);
-    svg +=
-        bar_svg(x, level_ns, level_ns + change_ns, y, change_ns < 0 ? kBlue : kVermilion, row.label,
-                fmt::format("{}{}", change_ns > 0 ? "+" : "", format_duration_ns(change_ns)));
+    svg += bar_svg(x, level_ns, level_ns + change_ns, y,
+                   swatch_of(change_ns < 0 ? Verdict::kFaster : Verdict::kSlower).colour, row.label,
+                   fmt::format("{}{}", change_ns > 0 ? "+" : "", format_duration_ns(change_ns)));
     level_ns += change_ns;
   }
   y += kRowHeight;
-  svg += bar_svg(x, low, after_ns, y, "#767676", arm, format_duration_ns(after_ns));
+  svg += bar_svg(x, low, after_ns, y, swatch_of(std::optional<Verdict>()).colour, arm,
+                 format_duration_ns(after_ns));
   const bool is_ms = highest >= 2e6;
   const double unit_ns = is_ms ? 1e6 : 1e3;
   const Scale axis = {

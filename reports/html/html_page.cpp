@@ -39,7 +39,7 @@ std::string report_html(const ReportDocument& document) {
       "<meta name=\"color-scheme\" content=\"light dark\"/>\n"
       "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n"
       "<a class=\"skip\" href=\"#top\">Skip the contents</a>\n",
-      title, kReportStyle);
+      title, report_style());
   text += contents_html(document);
   text += fmt::format(
       "<main>\n<header>\n<h1 id=\"top\">{}</h1>\n<p class=\"answer\">{}.</p>\n<p>{}</p>\n"

@@ -1,9 +1,18 @@
 #include "reports/html/html_style.h"
 
+#include <map>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "reports/memory/memory_account.h"
+#include "reports/palette.h"
+
 namespace steplens {
+namespace {
 
 // Contrast: text at least 4.5 to 1 on its ground, marks at least 3 to 1, in both schemes.
-const std::string_view kReportStyle = R"css(
+constexpr std::string_view kStyle = R"css(
 :root {
   color-scheme: light dark;
   --ink: #1b1d21; --muted: #555a61; --ground: #ffffff; --panel: #f5f6f8; --rule: #d5d8dd;
@@ -16,12 +25,8 @@ const std::string_view kReportStyle = R"css(
     --grid: #30343b; --axis: #b9bdc4; --band: #2b2f36; --link: #8ab8ee;
     --good: #6db8f0; --bad: #ff9c5a; --same: #4fd1a8; --alarm: #ff8a94;
   }
-  /* Data colours too dark to stand out here. */
-  svg [fill="#332288"] { fill: #7d70cc; }
-  svg [fill="#882255"] { fill: #c25c90; }
-  svg rect[fill="#555555"] { fill: #858585; }
-  svg [fill="#0072B2"] { fill: #2b8fd0; }
-  svg [stroke="#0072B2"] { stroke: #2b8fd0; }
+  /* On the lighter colours that bars have here. */
+  svg text[fill="#ffffff"] { fill: #111111; }
 }
 * { box-sizing: border-box; }
 html { scroll-padding-top: 1rem; }
@@ -115,5 +120,31 @@ svg rect.axis, svg circle.axis { fill: var(--axis); }
   a { text-decoration: none; }
 }
 )css";
+
+// Every colour of a plot that has another on a dark ground.
+std::map<std::string_view, std::string_view> colours_on_dark() {
+  std::map<std::string_view, std::string_view> colours;
+  const auto add = [&](const Swatch& swatch) {
+    if (swatch.colour != swatch.on_dark) colours[swatch.colour] = swatch.on_dark;
+  };
+  for (std::size_t i = 0; i < kNumKernelCategories; ++i)
+    add(swatch_of(static_cast<KernelCategory>(i)));
+  for (std::size_t i = 0; i < kNumMemoryOwners; ++i) add(swatch_of(static_cast<MemoryOwner>(i)));
+  add(swatch_of(std::optional<Verdict>()));
+  return colours;
+}
+
+}  // namespace
+
+std::string report_style() {
+  std::string style(kStyle);
+  style += "@media (prefers-color-scheme: dark) {\n";
+  for (const auto& [colour, on_dark] : colours_on_dark()) {
+    style += fmt::format(
+        "  svg [fill=\"{0}\"] {{ fill: {1}; }}\n  svg [stroke=\"{0}\"] {{ stroke: {1}; }}\n",
+        colour, on_dark);
+  }
+  return style + "}\n";
+}
 
 }  // namespace steplens

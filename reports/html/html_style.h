@@ -1,10 +1,10 @@
 #pragma once
 
-#include <string_view>
+#include <string>
 
 namespace steplens {
 
 /// The style sheet of report.html. Holds no "<" and no "&": the page is XML too.
-extern const std::string_view kReportStyle;
+std::string report_style();
 
 }  // namespace steplens

@@ -4,9 +4,12 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -589,7 +592,10 @@ class Importer {
 // Finds the events in the stream of values.
 class Handler : public nlohmann::json_sax<json> {
  public:
-  explicit Handler(Importer& importer) : importer_(importer) {}
+  /// `on_event` is called after each event.
+  Handler(Importer& importer, std::function<void()> on_event)
+      : importer_(importer),
+        on_event_(std::move(on_event)) {}
 
   bool is_between_events() const { return stack_.size() == 1 && stack_.back() == Place::kEvents; }
   bool has_events_list() const { return has_events_list_; }
@@ -643,7 +649,10 @@ class Handler : public nlohmann::json_sax<json> {
   bool end_object() override {
     const Place place = here();
     stack_.pop_back();
-    if (place == Place::kEvent) importer_.add(event_);
+    if (place == Place::kEvent) {
+      importer_.add(event_);
+      on_event_();
+    }
     if (place == Place::kDevice) importer_.add_device(device_id_, device_name_);
     return true;
   }
@@ -712,6 +721,7 @@ class Handler : public nlohmann::json_sax<json> {
   }
 
   Importer& importer_;
+  std::function<void()> on_event_;
   std::vector<Place> stack_;
   std::string key_;
   Event event_;
@@ -756,11 +766,19 @@ bool parse_us(std::string_view text, std::int64_t& ns) {
   return true;
 }
 
-Trace import_chrome_json(const std::filesystem::path& path) {
+Trace import_chrome_json(const std::filesystem::path& path, const RowProgress& progress) {
   const std::string name = path.string();
   TolerantJson source(path);
   Importer importer(name);
-  Handler handler(importer);
+  std::error_code ignored;
+  const bool is_compressed = source.is_compressed();
+  const auto num_bytes =
+      is_compressed ? 0 : static_cast<std::int64_t>(std::filesystem::file_size(path, ignored));
+  Handler handler(importer, [&] {
+    if ((importer.num_events() & 0xFFF) == 0 && progress) {
+      progress(source.num_read_bytes(), num_bytes);
+    }
+  });
   const bool is_whole = json::sax_parse(TolerantJsonIterator(source), TolerantJsonIterator(),
                                         &handler, json::input_format_t::json, false);
   // The format lets a list of events end without its bracket.

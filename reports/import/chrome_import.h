@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "harness/trace/trace.h"
+#include "reports/export/progress.h"
 
 namespace steplens {
 
@@ -20,7 +21,10 @@ namespace steplens {
 ///
 /// What `write_chrome_json` wrote comes back equal, but for: allocations (they come back as
 /// counters), the order of rows and of strings, and parents of ranges on other threads.
-Trace import_chrome_json(const std::filesystem::path& path);
+///
+/// `progress` is told the bytes read of those of the file; of an unknown number (0) if it is
+/// compressed. What it throws ends the import.
+Trace import_chrome_json(const std::filesystem::path& path, const RowProgress& progress = {});
 
 /// Nanoseconds of a decimal number of microseconds, rounded to the nearest; without going through
 /// double unless it has an exponent. False if it is none or out of range.

@@ -17,6 +17,7 @@
 
 #include "harness/error.h"
 #include "reports/export/nsight_schema.h"
+#include "reports/export/progress.h"
 #include "reports/import/trace_assembler.h"
 #include "reports/sqlite_database.h"
 
@@ -37,8 +38,9 @@ std::uint8_t device_index(std::int64_t id) {
 
 class Importer {
  public:
-  explicit Importer(const std::filesystem::path& path)
+  Importer(const std::filesystem::path& path, const RowProgress& progress)
       : path_(path),
+        counter_(progress, 0),
         database_(path, SqliteDatabase::Mode::kRead, path.string()) {}
 
   Trace read() {
@@ -79,7 +81,10 @@ class Importer {
     }
     SqliteStatement rows =
         database_.prepare(fmt::format("SELECT {} FROM {}", fmt::join(columns, ", "), table));
-    while (rows.next()) visit(rows);
+    while (rows.next()) {
+      counter_.count();
+      visit(rows);
+    }
   }
 
   StringId string_of(std::optional<std::int64_t> id) {
@@ -382,6 +387,7 @@ class Importer {
   }
 
   std::filesystem::path path_;
+  RowCounter counter_;
   SqliteDatabase database_;
   TraceAssembler assembler_;
   std::optional<SqliteStatement> find_string_;
@@ -395,6 +401,8 @@ class Importer {
 
 }  // namespace
 
-Trace import_sqlite(const std::filesystem::path& path) { return Importer(path).read(); }
+Trace import_sqlite(const std::filesystem::path& path, const RowProgress& progress) {
+  return Importer(path, progress).read();
+}
 
 }  // namespace steplens

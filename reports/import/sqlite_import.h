@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "harness/trace/trace.h"
+#include "reports/export/progress.h"
 
 namespace steplens {
 
@@ -18,6 +19,8 @@ namespace steplens {
 /// What `write_sqlite` wrote comes back equal, but for: blocks of the caching allocator, names of
 /// waits that Nsight does not know, and what follows from ranges: they are a tree by nesting on
 /// their thread, and operations get range, step and phase from their launch.
-Trace import_sqlite(const std::filesystem::path& path);
+///
+/// `progress` is told the rows read, of an unknown number (0); what it throws ends the import.
+Trace import_sqlite(const std::filesystem::path& path, const RowProgress& progress = {});
 
 }  // namespace steplens

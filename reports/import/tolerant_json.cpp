@@ -46,6 +46,8 @@ TolerantJson::TolerantJson(const std::filesystem::path& path) : name_(path.strin
 
 TolerantJson::~TolerantJson() { ::gzclose(gzip(file_)); }
 
+bool TolerantJson::is_compressed() const { return ::gzdirect(gzip(file_)) == 0; }
+
 // Whether there is more.
 bool TolerantJson::read_more() {
   if (is_raw_at_end_) return false;

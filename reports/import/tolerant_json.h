@@ -31,6 +31,7 @@ class TolerantJson {
 
   /// All of the file was read, whether or not it ends well.
   bool is_at_end() { return peek() == kEnd; }
+  bool is_compressed() const;
   /// Of the file's content, uncompressed.
   std::int64_t num_read_bytes() const {
     return num_read_bytes_ - static_cast<std::int64_t>(raw_.size() - raw_begin_);

@@ -237,7 +237,7 @@ MemoryUse compute_memory_use(const Trace& trace, std::uint8_t device) {
   return use;
 }
 
-std::vector<MemoryPoint> memory_timeline(const Trace& trace, std::int32_t step_index,
+std::vector<MemoryPoint> memory_timeline(const Trace& trace, std::optional<std::int32_t> step_index,
                                          std::uint8_t device) {
   std::vector<MemoryPoint> points;
   Replay replay(device);
@@ -246,7 +246,9 @@ std::vector<MemoryPoint> memory_timeline(const Trace& trace, std::int32_t step_i
     if (!replay.play(row)) continue;
     const MemoryPoint point{
         .time_ns = row.time_ns, .phase = row.phase, .by_owner = replay.by_owner()};
-    if (row.step_index == step_index && step_index >= 0) {
+    if (!step_index) {
+      points.push_back(point);
+    } else if (row.step_index == *step_index && *step_index >= 0) {
       if (points.empty()) points.push_back(before);
       points.push_back(point);
     } else if (points.empty()) {

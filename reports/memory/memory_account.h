@@ -82,8 +82,9 @@ struct MemoryPoint {
   OwnerBytes by_owner = {};
 };
 
-/// What was allocated when the step began, then one point for each of its allocations and frees.
-std::vector<MemoryPoint> memory_timeline(const Trace& trace, std::int32_t step_index,
+/// What was allocated when the step began, then one point for each of its allocations and frees;
+/// of all steps and what lies around them, if no step is given.
+std::vector<MemoryPoint> memory_timeline(const Trace& trace, std::optional<std::int32_t> step_index,
                                          std::uint8_t device = 0);
 
 /// "activations 12.1 GiB, parameters 475 MiB, ...": the largest owners, at most `max_owners`.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -48,10 +47,7 @@ std::string memory_svg(std::span<const MemoryArm> arms);
 std::string memory_peak_svg(std::span<const MemoryArm> arms);
 
 /// Owners from the bottom of a stack up: what stays, then what comes and goes.
-std::array<MemoryOwner, kNumMemoryOwners> stacking_order();
-
-/// "#56B4E9": the colour of an owner in every picture.
-std::string_view colour_of(MemoryOwner owner);
+std::span<const MemoryOwner> stacking_order();
 
 /// File name of the picture of `memory_svg`, beside the report.
 inline constexpr std::string_view kMemoryPlot = "memory.svg";

@@ -5,6 +5,7 @@
 
 #include "reports/format.h"
 #include "reports/memory/memory_parts.h"
+#include "reports/palette.h"
 #include "reports/plots/axis.h"
 #include "reports/svg.h"
 
@@ -32,8 +33,8 @@ std::vector<BarPart> parts_of(const MemoryArm& arm) {
   const MemoryAccount& peak = arm.use.peak;
   std::vector<BarPart> parts;
   for (const MemoryOwner owner : stacking_order()) {
-    parts.push_back(
-        {label_of(owner), colour_of(owner), static_cast<double>(bytes_of(peak.by_owner, owner))});
+    parts.push_back({label_of(owner), swatch_of(owner).colour,
+                     static_cast<double>(bytes_of(peak.by_owner, owner))});
   }
   parts.push_back(
       {"cache slack", kSlackColour,

@@ -8,6 +8,7 @@
 
 #include "reports/format.h"
 #include "reports/memory/memory_parts.h"
+#include "reports/palette.h"
 #include "reports/svg.h"
 
 namespace steplens {
@@ -23,21 +24,12 @@ constexpr double kLegendRowHeight = 20;
 constexpr std::size_t kMaxColumns = 680;  // One a pixel: more cannot be seen.
 constexpr double kMinPhaseWidth = 52;     // Of "optimizer" in the 11 px font.
 
-struct Layer {
-  MemoryOwner owner;
-  std::string_view colour;
+// From the bottom up: what stays, then what comes and goes.
+constexpr std::array<MemoryOwner, kNumMemoryOwners> kLayers = {
+    MemoryOwner::kParameters, MemoryOwner::kOptimizerState, MemoryOwner::kGradients,
+    MemoryOwner::kGraphPool,  MemoryOwner::kData,           MemoryOwner::kActivations,
+    MemoryOwner::kWorkspace,  MemoryOwner::kUnknown,
 };
-// From the bottom up: what stays, then what comes and goes. Okabe and Ito's colours.
-constexpr std::array<Layer, kNumMemoryOwners> kLayers = {{
-    {MemoryOwner::kParameters, "#0072B2"},
-    {MemoryOwner::kOptimizerState, "#E69F00"},
-    {MemoryOwner::kGradients, "#009E73"},
-    {MemoryOwner::kGraphPool, "#CC79A7"},
-    {MemoryOwner::kData, "#F0E442"},
-    {MemoryOwner::kActivations, "#56B4E9"},
-    {MemoryOwner::kWorkspace, "#D55E00"},
-    {MemoryOwner::kUnknown, "#999999"},
-}};
 
 // Of neighbouring points the one with most bytes, so that no peak is lost.
 std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& points) {
@@ -104,7 +96,7 @@ class Plot {
     svg_ += svg_text(kLeft, top - 6, "start", arm.arm);
     draw_axis(top);
     std::vector<double> below(points.size(), 0);
-    for (const Layer& layer : kLayers) draw_layer(layer, points, top, below);
+    for (const MemoryOwner owner : kLayers) draw_layer(owner, points, top, below);
     const double peak = *std::ranges::max_element(below);
     svg_ += svg_text(kLeft + kPlotWidth + 8, y_of(peak, top) + 4, "start",
                      "peak " + format_bytes(peak));
@@ -140,12 +132,12 @@ class Plot {
     return path + fmt::format("H{:.1f}", is_backwards ? kLeft : kLeft + kPlotWidth);
   }
 
-  void draw_layer(const Layer& layer, const std::vector<MemoryPoint>& points, double top,
+  void draw_layer(MemoryOwner owner, const std::vector<MemoryPoint>& points, double top,
                   std::vector<double>& below) {
     std::vector<double> low, high;
     bool has_bytes = false;
     for (std::size_t i = 0; i < points.size(); ++i) {
-      const auto bytes = static_cast<double>(bytes_of(points[i].by_owner, layer.owner));
+      const auto bytes = static_cast<double>(bytes_of(points[i].by_owner, owner));
       has_bytes |= bytes > 0;
       low.push_back(y_of(below[i], top));
       below[i] += bytes;
@@ -156,7 +148,7 @@ class Plot {
         fmt::format("M{:.1f} {:.1f}", kLeft, high[0]) + stairs(high, /*is_backwards=*/false) +
         fmt::format("V{:.1f}", low.back()) + stairs(low, /*is_backwards=*/true);
     svg_ += fmt::format("<path d=\"{}Z\" fill=\"{}\"><title>{}</title></path>\n", path,
-                        layer.colour, svg_escaped(label_of(layer.owner)));
+                        swatch_of(owner).colour, svg_escaped(label_of(owner)));
   }
 
   void draw_phases(const std::vector<MemoryPoint>& points, double top) {
@@ -179,14 +171,13 @@ class Plot {
   std::string draw_legend(double y) {
     std::string legend;
     double x = kLeft;
-    for (const Layer& layer : kLayers) {
+    for (const MemoryOwner owner : kLayers) {
       const bool is_there = std::ranges::any_of(panels_, [&](const auto& points) {
-        return std::ranges::any_of(points, [&](const MemoryPoint& point) {
-          return bytes_of(point.by_owner, layer.owner) > 0;
-        });
+        return std::ranges::any_of(
+            points, [&](const MemoryPoint& point) { return bytes_of(point.by_owner, owner) > 0; });
       });
       if (!is_there) continue;
-      const std::string label = label_of(layer.owner);
+      const std::string label = label_of(owner);
       const double width = 44 + 7 * static_cast<double>(label.size());
       if (x > kLeft && x + width > width_) {
         x = kLeft;
@@ -194,7 +185,7 @@ class Plot {
       }
       legend +=
           fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\"/>\n",
-                      x, y - 10, layer.colour);
+                      x, y - 10, swatch_of(owner).colour);
       legend += svg_text(x + 18, y, "start", label);
       x += width;
     }
@@ -213,16 +204,7 @@ class Plot {
 
 }  // namespace
 
-std::array<MemoryOwner, kNumMemoryOwners> stacking_order() {
-  std::array<MemoryOwner, kNumMemoryOwners> order = {};
-  std::ranges::transform(kLayers, order.begin(), &Layer::owner);
-  return order;
-}
-
-std::string_view colour_of(MemoryOwner owner) {
-  const auto* const layer = std::ranges::find(kLayers, owner, &Layer::owner);
-  return layer == kLayers.end() ? kMutedColour : layer->colour;
-}
+std::span<const MemoryOwner> stacking_order() { return kLayers; }
 
 std::string memory_svg(std::span<const MemoryArm> arms) {
   std::vector<const MemoryArm*> drawn;

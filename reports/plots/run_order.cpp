@@ -8,6 +8,7 @@
 
 #include "reports/format.h"
 #include "reports/pairs.h"
+#include "reports/palette.h"
 #include "reports/plots/axis.h"
 #include "reports/plots/step_plots.h"
 #include "reports/svg.h"
@@ -78,15 +79,19 @@ bool is_throttled(const BlockRecord& block) {
   return it != block.samples.end() && it->is_boolean() && it->get<bool>();
 }
 
+std::string_view alarm_colour() { return swatch_of(Verdict::kSlower).colour; }
+std::string_view baseline_colour() { return series_swatch(0).colour; }
+
 std::string cross_svg(double x, double y) {
-  return svg_line(x - 5, y - 5, x + 5, y + 5, kVermilion, 2.2) +
-         svg_line(x - 5, y + 5, x + 5, y - 5, kVermilion, 2.2);
+  return svg_line(x - 5, y - 5, x + 5, y + 5, alarm_colour(), 2.2) +
+         svg_line(x - 5, y + 5, x + 5, y - 5, alarm_colour(), 2.2);
 }
 
 // Hollow: measured, but not used.
 std::string dot_svg(const Mark& mark, double x, double y, std::string_view tooltip) {
   const double radius = mark.is_baseline ? 4.5 : 3;
-  const std::string_view colour = mark.is_baseline ? kBlue : "#767676";
+  const std::string_view colour =
+      mark.is_baseline ? baseline_colour() : swatch_of(std::optional<Verdict>()).colour;
   const std::string style =
       mark.is_usable ? fmt::format("fill=\"{}\"", colour)
                      : fmt::format("fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\"", colour);
@@ -163,7 +168,7 @@ class Plot {
       xs.push_back(mark.minutes);
       ys.push_back(mark.percent);
     }
-    svg += svg_polyline(x_, y, xs, ys, kBlue, 1.2);
+    svg += svg_polyline(x_, y, xs, ys, baseline_colour(), 1.2);
     for (const Mark& mark : marks_) {
       const double x = x_.at(mark.minutes);
       if (!std::isfinite(mark.percent)) {

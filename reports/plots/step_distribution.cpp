@@ -9,6 +9,7 @@
 #include "reports/format.h"
 #include "reports/matrix_table.h"
 #include "reports/pairs.h"
+#include "reports/palette.h"
 #include "reports/plots/axis.h"
 #include "reports/plots/step_plots.h"
 #include "reports/svg.h"
@@ -23,6 +24,7 @@ constexpr double kPlotWidth = 520;
 constexpr double kTextWidth = 230;     // "p50 108.9 ms, p99 111.1 ms, 2 beyond"
 constexpr double kLetterWidth = 8;     // Of the 13 px font, for the room that names need.
 constexpr std::size_t kNumBins = 104;  // Five pixels each.
+constexpr std::size_t kBarSeries = 3;  // A light blue, on which the marks stand out.
 constexpr double kMinSpan = 0.2;       // Percent: below it the axis would show the clock's grain.
 
 struct Row {
@@ -78,8 +80,8 @@ std::string row_svg(const Row& row, const Scale& x, double bottom) {
                         level);
     drawn = level;
   }
-  std::string svg =
-      fmt::format("<path d=\"{}H{:.1f}V{:.1f}Z\" fill=\"#56B4E9\"/>\n", path, x.end, bottom);
+  std::string svg = fmt::format("<path d=\"{}H{:.1f}V{:.1f}Z\" fill=\"{}\"/>\n", path, x.end,
+                                bottom, series_swatch(kBarSeries).colour);
   svg += svg_line(x.begin, bottom, x.end, bottom, kGridColour, 1);
   for (const double share : {0.50, 0.90, 0.99}) {
     const double at = x.at(percentile(row.percents, share));

@@ -9,6 +9,7 @@
 
 #include "reports/matrix_table.h"
 #include "reports/pairs.h"
+#include "reports/palette.h"
 #include "reports/plots/axis.h"
 #include "reports/plots/step_plots.h"
 #include "reports/svg.h"
@@ -27,8 +28,7 @@ constexpr double kRowGap = 44;
 constexpr double kLegendRowHeight = 20;
 constexpr double kFloor = -9;  // Powers of ten: fp32 rounds at about 6e-8; equal is drawn here.
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr std::array<std::string_view, 7> kColours = {"#D55E00", "#009E73", "#0072B2", "#CC79A7",
-                                                      "#E69F00", "#56B4E9", "#999933"};
+constexpr std::size_t kNumColours = 10;  // Of the series.
 constexpr std::array<std::string_view, 3> kDashes = {"", "6 3", "2 2"};
 
 enum class Quantity : std::uint8_t { kLoss, kGradNorm };
@@ -79,8 +79,8 @@ std::vector<Line> lines_of(const Bundle& bundle, const Results& results) {
     lines.push_back({.arm = row,
                      .block = pairs.front().candidate,
                      .reference = pairs.front().reference,
-                     .colour = kColours[num_drawn % kColours.size()],
-                     .dashes = kDashes[num_drawn / kColours.size() % kDashes.size()]});
+                     .colour = series_swatch(num_drawn).colour,
+                     .dashes = kDashes[num_drawn / kNumColours % kDashes.size()]});
     ++num_drawn;
   }
   return lines;
@@ -135,7 +135,7 @@ std::string deviations_svg(const std::vector<Line>& lines, Quantity quantity, co
   for (const double tolerance : tolerances) {
     if (tolerance <= 0) continue;
     const double at = y.at(std::max(kFloor, std::log10(tolerance)));
-    svg += svg_line(x.begin, at, x.end, at, kVermilion, 1.5);
+    svg += svg_line(x.begin, at, x.end, at, swatch_of(Verdict::kSlower).colour, 1.5);
     svg += svg_text(x.end, at - 5, "end", "allowed, as a mean", kInkColour, 11);
   }
   return svg + svg_x_axis(x, top + kDeviationHeight, "step, warm-up included");

@@ -256,8 +256,10 @@ TEST(ComputeBreakdown, CountsWholeGraphsOnlyWithoutTheirKernels) {
   TraceBuilder builder;
   builder.kernel("graph", 0, 100, 0, kMlp).kind = GpuOpKind::kGraph;
   EXPECT_EQ(compute_breakdown(builder.trace()).total.compute_ns, 100);
+  EXPECT_EQ(compute_breakdown(builder.trace()).coverage_ratio(), std::nullopt);  // Who knows.
   builder.kernel("nvjet_a", 10, 60, 0, kMlp).graph_node_id = 5;
   EXPECT_EQ(compute_breakdown(builder.trace()).total.compute_ns, 50);
+  EXPECT_THAT(compute_breakdown(builder.trace()).coverage_ratio(), Optional(DoubleEq(1)));
 }
 
 TEST(ComputeBreakdown, ReadsTheOperatorsOfACpuArm) {

@@ -308,6 +308,23 @@ TEST(ComputeResults, PoolsStepsForPercentilesAndCountsTheirOutliers) {
   EXPECT_EQ(arm.step_outliers.num_severe, 0);
 }
 
+// Every block of 14 steps was called unsettled: the detector needs 20 to tell.
+TEST(ComputeResults, CallsABlockUnsettledOnlyIfItIsLongEnoughToTell) {
+  BundleBuilder builder;
+  for (int r = 0; r < 2; ++r) builder.add_round({{"baseline", kStepNs}});
+  for (int r = 0; r < 2; ++r) builder.block("baseline", r).evidence["warmup_disagrees"] = true;
+  EXPECT_THAT(compute_results(builder.bundle()).warnings, Not(Contains(HasSubstr("settled"))));
+  StepArrays& warmup = builder.block("baseline", 1).warmup;
+  warmup.step_wall_ns.resize(16, kStepNs);  // And 4 measured.
+  warmup.num_positions.resize(16, 1000);
+  warmup.num_valid_tokens.resize(16, 1000);
+  warmup.num_loss_tokens.resize(16, 1000);
+  warmup.data_wait_ns.resize(16, 0);
+  EXPECT_THAT(compute_results(builder.bundle()).warnings,
+              Contains("In 1 of 1 blocks the step time had not settled by the end of the "
+                       "warm-up."));
+}
+
 TEST(ComputeResults, TakesMediansOfMemoryAndSharesOfSums) {
   BundleBuilder builder;
   for (int r = 0; r < 3; ++r) builder.add_round({{"baseline", kStepNs}});
