@@ -59,7 +59,7 @@ th, td { padding: 0.3rem 0.7rem; text-align: left; border-bottom: 1px solid var(
 thead th { background: var(--panel); vertical-align: bottom; }
 thead th a { color: inherit; text-decoration: underline dotted; text-underline-offset: 0.2em; }
 tbody th { font-weight: 500; position: sticky; left: 0; background: var(--ground); z-index: 1;
-  white-space: normal; overflow-wrap: anywhere; min-width: 9rem; max-width: 22rem; }
+  min-width: 9rem; }
 thead th:first-child { position: sticky; left: 0; z-index: 2; }
 tbody tr:hover th, tbody tr:hover td { background: var(--panel); }
 .n { text-align: right; }
@@ -69,7 +69,7 @@ td.bad { color: var(--bad); }
 td.same { color: var(--same); }
 td.alarm { color: var(--alarm); }
 td.unsure { color: var(--muted); }
-td:last-child { white-space: normal; }
+td:last-child:not(.n) { white-space: normal; }
 details { margin: 0.75rem 0; border: 1px solid var(--rule); border-radius: 6px;
   padding: 0.5rem 0.9rem; }
 summary { cursor: pointer; }
@@ -111,9 +111,9 @@ svg rect.axis, svg circle.axis { fill: var(--axis); }
   details::details-content { content-visibility: visible; display: block; }
   .scroll, pre, figure { overflow: visible; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; }
-  table { font-size: 7pt; width: 100%; }
+  table { font-size: 6.5pt; width: 100%; }
   th, td { padding: 0.12rem 0.25rem; white-space: normal; }
-  tbody th { position: static; min-width: 0; }
+  tbody th { position: static; min-width: 0; white-space: nowrap; }
   thead { display: table-header-group; }
   tr, figure, summary { break-inside: avoid; }
   figure svg { min-width: 0; max-height: 245mm; }

@@ -60,7 +60,7 @@ std::string svg_x_axis(const Scale& x, double y, std::string_view title) {
 
 std::string svg_y_axis(const Scale& y, double left, double right, std::string_view title) {
   std::string svg = svg_text(left, y.end - 8, "start", title);
-  for (const Tick& tick : ticks_of(y, 32)) {
+  for (const Tick& tick : ticks_of(y, 24)) {
     svg += svg_line(left, y.at(tick.value), right, y.at(tick.value), kGridColour, 1);
     svg += svg_text(left - 7, y.at(tick.value) + 4, "end", tick.label, kInkColour, 12);
   }

@@ -194,7 +194,7 @@ TEST(ReportHtml, IsAccessible) {
 TEST(ReportHtml, LinksOnlyToWhatIsThere) {
   const MarkupChecker checker(report_html(World().document()));
   std::set<std::string> ids;
-  std::vector<std::string> targets;
+  std::set<std::string> targets;
   for (const MarkupElement& element : checker.elements()) {
     for (const auto& [key, is_id] : {std::pair(" id=\"", true), std::pair(" href=\"#", false)}) {
       const std::size_t at = element.attributes.find(key);
@@ -205,7 +205,7 @@ TEST(ReportHtml, LinksOnlyToWhatIsThere) {
       if (is_id) {
         EXPECT_TRUE(ids.insert(value).second) << "twice: " << value;
       } else {
-        targets.push_back(value);
+        targets.insert(value);
       }
     }
   }
@@ -269,7 +269,7 @@ TEST(AllMetrics, DefineEveryNumberOfAnArm) {
       EXPECT_FALSE(text.empty()) << metric.key;
     }
     EXPECT_TRUE(metric.meaning.ends_with(".")) << metric.key;
-    if (metric.record == kArmRecord) EXPECT_TRUE(arm.contains(metric.key)) << metric.key;
+    EXPECT_TRUE(metric.record != kArmRecord || arm.contains(metric.key)) << metric.key;
   }
   // What is not a measured number is a name, a verdict, a list or its reason.
   const std::set<std::string> others = {"name",
@@ -306,9 +306,9 @@ TEST(AllMetrics, HaveTheUnitOfTheirKey) {
       {"_mhz", "MHz"}, {"_celsius", "C"},   {"_token_j", "J"}};
   for (const Metric& metric : all_metrics()) {
     for (const auto& [suffix, unit] : units) {
-      if (metric.key.ends_with(suffix)) EXPECT_EQ(metric.unit, unit) << metric.key;
+      EXPECT_TRUE(!metric.key.ends_with(suffix) || metric.unit == unit) << metric.key;
     }
-    if (metric.key.ends_with("_per_s")) EXPECT_TRUE(metric.unit.ends_with("/s")) << metric.key;
+    EXPECT_TRUE(!metric.key.ends_with("_per_s") || metric.unit.ends_with("/s")) << metric.key;
   }
 }
 
