@@ -50,7 +50,7 @@ ReportDocument make_document(const ReportInput& input) {
   ReportDocument document{.title = title_of(input.bundle.manifest),
                           .headline = headline(input.results),
                           .baseline = baseline_line(input),
-                          .doubts = doubts_line(input.results)};
+                          .doubts = doubts_line(input)};
   for (const Section& section : all_sections()) {
     std::vector<Part> parts = section.parts(input);
     if (parts.empty()) continue;

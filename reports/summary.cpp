@@ -8,8 +8,10 @@
 #include <fmt/ranges.h>
 
 #include "harness/run_config.h"
+#include "reports/breakdown/breakdown_parts.h"
 #include "reports/format.h"
 #include "reports/matrix_table.h"
+#include "reports/memory/memory_parts.h"
 
 namespace steplens {
 namespace {
@@ -94,14 +96,24 @@ std::vector<std::string> toggle_sentences(const Manifest& manifest, const Result
   return sentences;
 }
 
-std::string doubts_line(const Results& results) {
+std::vector<std::string> all_warnings(const ReportInput& input) {
+  std::vector<std::string> warnings = input.results.warnings;
+  for (const std::vector<std::string>& more :
+       {breakdown_warnings(input.traced_arms), memory_warnings(input.memory_arms)}) {
+    warnings.insert(warnings.end(), more.begin(), more.end());
+  }
+  return warnings;
+}
+
+std::string doubts_line(const ReportInput& input) {
+  const Results& results = input.results;
   const auto counted = [](std::size_t count, std::string_view one) {
     return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
   };
   const auto num_labelled = static_cast<std::size_t>(std::ranges::count_if(
       results.arms, [](const ArmResult& arm) { return !arm.labels.empty(); }));
   return fmt::format("What could be wrong with this: {}, {}, {} with a label.",
-                     counted(results.warnings.size(), "warning"),
+                     counted(all_warnings(input).size(), "warning"),
                      counted(results.failures.size(), "failed block"),
                      counted(num_labelled, "arm"));
 }

@@ -5,6 +5,7 @@
 
 #include "harness/bundle.h"
 #include "reports/results.h"
+#include "reports/section.h"
 
 /// The report for those who read nothing else of it.
 namespace steplens {
@@ -14,7 +15,10 @@ namespace steplens {
 /// toggle (external programs, cells of a grid) have a sentence of their own. Empty for an A/A.
 std::vector<std::string> toggle_sentences(const Manifest& manifest, const Results& results);
 
-/// "7 warnings, 2 failed blocks and 6 of 14 arms with a label: see What could be wrong with this."
-std::string doubts_line(const Results& results);
+/// Of the results, the traces and the memory blocks; each is a sentence.
+std::vector<std::string> all_warnings(const ReportInput& input);
+
+/// "What could be wrong with this: 7 warnings, 2 failed blocks, 6 arms with a label."
+std::string doubts_line(const ReportInput& input);
 
 }  // namespace steplens

@@ -3,18 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "reports/breakdown/breakdown_parts.h"
 #include "reports/format.h"
 #include "reports/matrix_table.h"
-#include "reports/memory/memory_parts.h"
 #include "reports/section.h"
+#include "reports/summary.h"
 
 namespace steplens {
 namespace {
-
-void append(std::vector<std::string>& items, const std::vector<std::string>& more) {
-  items.insert(items.end(), more.begin(), more.end());
-}
 
 // Labels, and what was measured more than once or not at all.
 std::vector<std::string> flags_of(const ReportInput& input) {
@@ -71,9 +66,7 @@ std::string smallest_effect_text(const Results& results) {
 
 std::vector<Part> warnings_parts(const ReportInput& input) {
   std::vector<Part> parts = {Paragraph{counts_text(input.results)}};
-  std::vector<std::string> warnings = input.results.warnings;
-  append(warnings, breakdown_warnings(input.traced_arms));
-  append(warnings, memory_warnings(input.memory_arms));
+  std::vector<std::string> warnings = all_warnings(input);
   if (warnings.empty()) {
     parts.emplace_back(Paragraph{"Warnings: none."});
   } else {

@@ -55,7 +55,8 @@ TEST(DoubtsLine, CountsWhatThereIsToDoubt) {
   results.warnings = {"a", "b"};
   results.failures = {{.arm = "x"}};
   results.arms = {{.name = "x"}};
-  EXPECT_EQ(doubts_line(results),
+  const Bundle bundle = {.folder = "x"};
+  EXPECT_EQ(doubts_line({.bundle = bundle, .results = results}),
             "What could be wrong with this: 2 warnings, 1 failed block, 0 arms with a label.");
 }
 
