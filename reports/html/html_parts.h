@@ -9,8 +9,8 @@
 /// here, by `svg_escaped`, and nowhere else.
 namespace steplens {
 
-/// Rows beyond which a table is folded away.
-inline constexpr std::size_t kMaxOpenRows = 20;
+/// Rows beyond which a table is folded away. An A/A of 20 comparisons has 21 in its matrix.
+inline constexpr std::size_t kMaxOpenRows = 30;
 
 /// Any part but folds. `label` says to a screen reader what a table belongs to.
 std::string to_html(const Part& part, std::string_view label);

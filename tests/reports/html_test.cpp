@@ -229,7 +229,7 @@ TEST(ReportHtml, FoldsLongTablesAway) {
   EXPECT_THAT(to_html(Part(table), "Proof"), StartsWith("<div class=\"scroll\""));
   table.rows.push_back({"x"});
   EXPECT_THAT(to_html(Part(table), "Proof"),
-              StartsWith("<details>\n<summary>21 rows: arm</summary>\n"));
+              StartsWith("<details>\n<summary>31 rows: arm</summary>\n"));
 }
 
 TEST(ReportHtml, SaysInTheTitleOfAColumnWhatItHolds) {
