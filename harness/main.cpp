@@ -14,6 +14,7 @@
 #include "profilers/system_machine.h"
 #include "reports/document.h"
 #include "reports/matrix_table.h"
+#include "reports/metrics.h"
 #include "reports/verbs.h"
 #include "workloads/catalog/models.h"
 #include "workloads/catalog/prepare_data.h"
@@ -33,6 +34,20 @@ std::vector<ModelRow> model_rows() {
                     .global_batch_size = model.global_batch_size,
                     .tokenizer = model.tokenizer,
                     .vocab_size = model.shape.vocab_size});
+  }
+  return rows;
+}
+
+std::vector<MetricRow> metric_rows() {
+  std::vector<MetricRow> rows;
+  for (const Metric& metric : all_metrics()) {
+    rows.push_back({.name = metric.key,
+                    .unit = metric.unit,
+                    .title = metric.title,
+                    .record = metric.record,
+                    .meaning = metric.meaning,
+                    .formula = metric.formula,
+                    .source = metric.source});
   }
   return rows;
 }
@@ -85,6 +100,7 @@ Printout finish(const std::filesystem::path& bundle) {
 
 int main(int argc, char** argv) {
   CliContext context{.models = model_rows(),
+                     .metrics = metric_rows(),
                      .baseline_config = baseline_config,
                      .make_machine = make_system_machine,
                      .prepare_data = prepare,

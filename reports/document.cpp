@@ -133,8 +133,11 @@ std::string to_markdown(const Part& part) {
           [](const Table& table) { return to_markdown(table) + "\n"; },
           [](const CodeBlock& code) { return fmt::format("```\n{}\n```\n\n", code.text); },
           [](const Image& image) {
+            if (image.file_name.empty()) return std::string();
             return fmt::format("![{}]({})\n\n", image.description, image.file_name);
           },
+          [](const Fold& fold) { return fmt::format("**{}**{}\n\n", fold.subject, fold.text); },
+          [](const FoldEnd&) { return std::string(); },
       },
       part);
 }

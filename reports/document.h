@@ -8,7 +8,7 @@
 #include <vector>
 
 /// What a report is made of, before anybody decides how it looks: sections fill these, writers
-/// (terminal, Markdown) print them and know no section.
+/// (terminal, Markdown, HTML) print them and know no section.
 namespace steplens {
 
 enum class Align : std::uint8_t { kLeft, kRight };
@@ -16,6 +16,7 @@ enum class Align : std::uint8_t { kLeft, kRight };
 struct Column {
   std::string header;
   Align align = Align::kLeft;
+  std::string_view metric = {};  // Key of what it holds, in reports/metrics.h; empty: none.
 };
 
 /// Cells are text without line breaks. Every row has one cell a column.
@@ -37,13 +38,23 @@ struct CodeBlock {
   std::string text;
 };
 
-/// A picture in a file beside the report.
+/// A picture: a file beside report.md, inside the text of report.html.
 struct Image {
-  std::string file_name;
+  std::string file_name;    // Empty: there is no file, and Markdown leaves it out.
   std::string description;  // For those who do not see it.
+  std::string svg;          // Empty: HTML leaves it out.
 };
 
-using Part = std::variant<Paragraph, BulletList, Table, CodeBlock, Image>;
+/// Begins a part of a section that HTML folds away until it is asked for. It ends with the next
+/// `Fold`, a `FoldEnd` or the section. In Markdown its first line is a paragraph.
+struct Fold {
+  std::string subject;  // Printed bold.
+  std::string text;     // Goes on behind the subject.
+  bool is_open = false;
+};
+struct FoldEnd {};
+
+using Part = std::variant<Paragraph, BulletList, Table, CodeBlock, Image, Fold, FoldEnd>;
 
 /// Takes out the columns, other than the first, in which no row has anything: "-" or nothing.
 void drop_absent_columns(Table& table);

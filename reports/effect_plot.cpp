@@ -75,7 +75,8 @@ class Plot {
   }
 
   void begin() {
-    svg_ = svg_begin(width_, bottom_ + kBottom, headline(results_));
+    svg_ = svg_begin(width_, bottom_ + kBottom, "Effects with their intervals, by arm",
+                     headline(results_));
     text(left_, 18, "start", "slower");
     text(left_ + kPlotWidth, 18, "end", "faster");
   }
@@ -84,9 +85,7 @@ class Plot {
     const double equivalence = results_.rule.equivalence_ratio;
     const double low = std::max(low_, percent_of(1 / equivalence));
     const double high = std::min(high_, percent_of(equivalence));
-    svg_ += fmt::format(
-        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"#eeeeee\"/>\n",
-        x_of(low), kTop, x_of(high) - x_of(low), bottom_ - kTop);
+    svg_ += svg_rect(x_of(low), kTop, x_of(high) - x_of(low), bottom_ - kTop, kBandColour);
   }
 
   void draw_axis() {
@@ -96,11 +95,11 @@ class Plot {
     const auto last = static_cast<int>(std::floor(high_ / step));
     for (int i = first; i <= last; ++i) {
       const double tick = i * step;
-      line(x_of(tick), bottom_, x_of(tick), bottom_ + 5, "#333333", 1);
+      line(x_of(tick), bottom_, x_of(tick), bottom_ + 5, kAxisColour, 1);
       text(x_of(tick), bottom_ + 19, "middle", fmt::format("{:.{}f}", tick, num_decimals));
     }
-    line(left_, bottom_, left_ + kPlotWidth, bottom_, "#333333", 1);
-    line(x_of(0), kTop - 4, x_of(0), bottom_, "#333333", 1.5);
+    line(left_, bottom_, left_ + kPlotWidth, bottom_, kAxisColour, 1);
+    line(x_of(0), kTop - 4, x_of(0), bottom_, kAxisColour, 1.5);
     text(left_ + kPlotWidth / 2, bottom_ + 37, "middle",
          fmt::format("change of tokens/s in %, with {:.0f} % intervals; grey: equivalent",
                      100 * results_.rule.confidence));
@@ -122,9 +121,10 @@ class Plot {
       const bool is_proven =
           row.arm->verdict == Verdict::kFaster || row.arm->verdict == Verdict::kSlower;
       svg_ += fmt::format(
-          "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\" fill=\"{}\" stroke=\"{}\" "
+          "<circle{} cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\" fill=\"{}\" stroke=\"{}\" "
           "stroke-width=\"2\"/>\n",
-          x, y, is_proven ? colour : "#ffffff", colour);
+          is_proven ? "" : svg_class(kGroundColour), x, y, is_proven ? colour : kGroundColour,
+          colour);
     }
     text(left_ + kPlotWidth + 10, y + 4, "start", effect_text(*row.arm));
   }

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "reports/format.h"
+#include "reports/metrics.h"
 
 namespace steplens {
 namespace {
@@ -117,14 +118,18 @@ std::vector<const ArmResult*> table_order(const Results& results) {
 Table matrix_table(const Results& results) {
   const bool has_allocated = std::ranges::any_of(
       results.arms, [](const ArmResult& arm) { return arm.peak_allocated_bytes.has_value(); });
+  Column effect = metric_column("effect_ratio",
+                                fmt::format("effect [{:.0f} %]", 100 * results.rule.confidence));
+  effect.align = Align::kLeft;  // Its digits do not line up.
   Table table{.columns = {{"arm"},
-                          {"tokens/s", Align::kRight},
-                          {"step", Align::kRight},
-                          {fmt::format("effect [{:.0f} %]", 100 * results.rule.confidence)},
-                          {results.aa ? "raw p" : "adj. p", Align::kRight},
+                          metric_column("valid_tokens_per_s"),
+                          metric_column("step_wall_ns"),
+                          effect,
+                          metric_column(results.aa ? "p_value" : "p_adjusted"),
                           {"verdict"},
-                          {has_allocated ? "peak memory" : "peak RSS", Align::kRight},
-                          {"MFU", Align::kRight}}};
+                          has_allocated ? metric_column("peak_allocated_bytes", "peak memory")
+                                        : metric_column("peak_rss_bytes"),
+                          metric_column("mfu_causal_ratio")}};
   for (const ArmResult* arm : table_order(results)) {
     table.rows.push_back({arm->name, format_or_absent(arm->valid_tokens_per_s, format_rate),
                           format_or_absent(arm->step_wall_ns, format_duration_ns),

@@ -22,7 +22,7 @@ struct ReportInput {
   std::span<const CounterArm> counter_arms = {};  // The same.
 };
 
-/// One part of report.md. It only reads; writers decide how its parts look.
+/// One part of report.md and report.html. It only reads; writers decide how its parts look.
 struct Section {
   std::string_view key;                                  // Of its file: sections/<key>_section.cpp.
   std::string_view title;                                // Its heading.

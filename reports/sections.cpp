@@ -3,43 +3,49 @@
 namespace steplens {
 
 // Each is defined in sections/<name>_section.cpp.
-std::vector<Part> matrix_parts(const ReportInput& input);
+std::vector<Part> summary_parts(const ReportInput& input);
 std::vector<Part> effects_parts(const ReportInput& input);
-std::vector<Part> warnings_parts(const ReportInput& input);
+std::vector<Part> matrix_parts(const ReportInput& input);
 std::vector<Part> aa_parts(const ReportInput& input);
-std::vector<Part> proof_parts(const ReportInput& input);
-std::vector<Part> guards_parts(const ReportInput& input);
-std::vector<Part> steps_parts(const ReportInput& input);
 std::vector<Part> breakdown_parts(const ReportInput& input);
 std::vector<Part> waterfall_parts(const ReportInput& input);
 std::vector<Part> counters_parts(const ReportInput& input);
 std::vector<Part> memory_parts(const ReportInput& input);
-std::vector<Part> utilization_parts(const ReportInput& input);
+std::vector<Part> steps_parts(const ReportInput& input);
+std::vector<Part> order_parts(const ReportInput& input);
 std::vector<Part> machine_parts(const ReportInput& input);
-std::vector<Part> sensitivity_parts(const ReportInput& input);
-std::vector<Part> failures_parts(const ReportInput& input);
+std::vector<Part> kernels_parts(const ReportInput& input);
+std::vector<Part> utilization_parts(const ReportInput& input);
+std::vector<Part> guards_parts(const ReportInput& input);
+std::vector<Part> proof_parts(const ReportInput& input);
 std::vector<Part> method_parts(const ReportInput& input);
 std::vector<Part> reproduce_parts(const ReportInput& input);
+std::vector<Part> warnings_parts(const ReportInput& input);
+std::vector<Part> sensitivity_parts(const ReportInput& input);
+std::vector<Part> failures_parts(const ReportInput& input);
 
 std::span<const Section> all_sections() {
   static constexpr Section kSections[] = {
-      {"matrix", "Matrix", &matrix_parts},
+      {"summary", "In a sentence each", &summary_parts},
       {"effects", "Effects", &effects_parts},
-      {"warnings", "Warnings", &warnings_parts},
+      {"matrix", "Matrix", &matrix_parts},
       {"aa", "A/A: the program against itself", &aa_parts},
-      {"proof", "Did each switch take effect?", &proof_parts},
-      {"guards", "Same work, same maths?", &guards_parts},
-      {"steps", "Steps", &steps_parts},
       {"breakdown", "Where a step's time goes", &breakdown_parts},
       {"waterfall", "What makes the difference", &waterfall_parts},
       {"counters", "How busy the hardware was", &counters_parts},
       {"memory", "Memory", &memory_parts},
-      {"utilization", "Model FLOP/s utilisation", &utilization_parts},
+      {"steps", "Steps", &steps_parts},
+      {"order", "The run in the order it ran", &order_parts},
       {"machine", "State of the machine while measuring", &machine_parts},
-      {"sensitivity", "What this run could have seen", &sensitivity_parts},
-      {"failures", "Blocks that failed", &failures_parts},
+      {"kernels", "Modules and kernels", &kernels_parts},
+      {"utilization", "Model FLOP/s utilisation", &utilization_parts},
+      {"guards", "Same work, same maths?", &guards_parts},
+      {"proof", "Did each switch take effect?", &proof_parts},
       {"method", "How it was measured", &method_parts},
       {"reproduce", "How to check and repeat it", &reproduce_parts},
+      {"warnings", "What could be wrong with this", &warnings_parts},
+      {"sensitivity", "What this run could have seen", &sensitivity_parts},
+      {"failures", "Blocks that failed", &failures_parts},
   };
   return kSections;
 }

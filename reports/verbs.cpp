@@ -13,7 +13,7 @@
 #include "harness/trace/trace_reader.h"
 #include "reports/breakdown/breakdown_parts.h"
 #include "reports/counters/counter_parts.h"
-#include "reports/effect_plot.h"
+#include "reports/html/html_page.h"
 #include "reports/markdown.h"
 #include "reports/matrix_table.h"
 #include "reports/memory/memory_parts.h"
@@ -87,22 +87,19 @@ std::vector<CounterArm> read_counter_arms(const Bundle& bundle, const Results& r
   return arms;
 }
 
-void write_documents(const Bundle& bundle, const Results& results,
-                     const std::vector<TracedArm>& traced_arms,
-                     const std::vector<MemoryArm>& memory_arms,
-                     const std::vector<CounterArm>& counter_arms) {
-  const std::string svg = effects_svg(results);
-  if (!svg.empty()) write_file_atomically(bundle.folder / kEffectsFileName, svg);
-  const std::string breakdown = breakdown_svg(traced_arms);
-  if (!breakdown.empty()) write_file_atomically(bundle.folder / kBreakdownPlot, breakdown);
-  const std::string memory = memory_svg(memory_arms);
-  if (!memory.empty()) write_file_atomically(bundle.folder / kMemoryPlot, memory);
-  write_file_atomically(bundle.folder / kReportFileName,
-                        report_markdown({.bundle = bundle,
-                                         .results = results,
-                                         .traced_arms = traced_arms,
-                                         .memory_arms = memory_arms,
-                                         .counter_arms = counter_arms}));
+// report.md, the pictures that it shows, and report.html, which has them inside.
+void write_documents(const ReportInput& input) {
+  const ReportDocument document = make_document(input);
+  const fs::path& folder = input.bundle.folder;
+  for (const ReportDocument::Chapter& chapter : document.chapters) {
+    for (const Part& part : chapter.parts) {
+      const Image* image = std::get_if<Image>(&part);
+      if (image == nullptr || image->file_name.empty()) continue;
+      write_file_atomically(folder / image->file_name, image->svg);
+    }
+  }
+  write_file_atomically(folder / kReportFileName, report_markdown(document));
+  write_file_atomically(folder / kHtmlFileName, report_html(document));
 }
 
 // Whether the stored results.json says what the blocks say. A damaged one does not.
@@ -134,8 +131,14 @@ Results write_report(const fs::path& folder) {
   const Bundle bundle = open_bundle(folder);
   Results results = compute_results(bundle);
   write_json_atomically(folder / kResultsFileName, to_json(results));
-  write_documents(bundle, results, read_traced_arms(bundle, results),
-                  read_memory_arms(bundle, results), read_counter_arms(bundle, results));
+  const std::vector<TracedArm> traced_arms = read_traced_arms(bundle, results);
+  const std::vector<MemoryArm> memory_arms = read_memory_arms(bundle, results);
+  const std::vector<CounterArm> counter_arms = read_counter_arms(bundle, results);
+  write_documents({.bundle = bundle,
+                   .results = results,
+                   .traced_arms = traced_arms,
+                   .memory_arms = memory_arms,
+                   .counter_arms = counter_arms});
   return results;
 }
 
@@ -173,7 +176,11 @@ int report_verb(const ReportOptions& options) {
     if (!is_stored || options.rewrites_results) {
       write_json_atomically(results_path, to_json(results));
     }
-    write_documents(bundle, results, traced_arms, memory_arms, counter_arms);
+    write_documents({.bundle = bundle,
+                     .results = results,
+                     .traced_arms = traced_arms,
+                     .memory_arms = memory_arms,
+                     .counter_arms = counter_arms});
   }
   if (options.is_json) {
     fmt::print("{}", dumped(to_json(results)));
@@ -190,7 +197,8 @@ int report_verb(const ReportOptions& options) {
       fmt::print("\n{}", to_text(counters));
     }
     if (options.writes_files) {
-      fmt::print("\nWritten: {}\n", (options.bundle / kReportFileName).string());
+      fmt::print("\nWritten: {} and {}\n", (options.bundle / kReportFileName).string(),
+                 kHtmlFileName);
     }
   }
   if (is_stored && !options.rewrites_results && !agrees(results_path, results)) {
@@ -238,7 +246,7 @@ int compare_verb(const CompareVerbOptions& options) {
 void add_report_verbs(CLI::App& app, int& exit_code) {
   auto report = std::make_shared<ReportOptions>();
   CLI::App* report_app =
-      app.add_subcommand("report", "print a bundle's matrix and write report.md");
+      app.add_subcommand("report", "print a bundle's matrix and write report.md and report.html");
   report_app->add_option("bundle", report->bundle, "folder of the bundle")->required();
   report_app->add_flag("--json", report->is_json, "print results.json instead of the table");
   report_app->add_flag("--rewrite-results", report->rewrites_results,

@@ -12,9 +12,9 @@ class App;
 
 namespace steplens {
 
-/// Computes a bundle's results and writes results.json, report.md and the plot beside it, each
-/// atomically. What the scheduler's end calls. ConfigError if the folder is no bundle, is damaged,
-/// or cannot be written.
+/// Computes a bundle's results and writes results.json, report.md with its plots, and report.html,
+/// each atomically. What the scheduler's end calls. ConfigError if the folder is no bundle, is
+/// damaged, or cannot be written.
 Results write_report(const std::filesystem::path& bundle);
 
 /// Prints where a step's time goes in one trace file. Returns 5 if the trace lost data, else 0.
@@ -26,8 +26,9 @@ struct ReportOptions {
   bool rewrites_results = false;  // Replace a results.json that says something else.
   bool writes_files = true;
 };
-/// Prints the matrix and writes report.md and the plot; results.json only where it is missing or
-/// asked for, so that a stored one stays what `verify` can judge. Returns 0. ConfigError as above.
+/// Prints the matrix and writes report.md, its plots and report.html; results.json only where it is
+/// missing or asked for, so that a stored one stays what `verify` can judge. Returns 0. ConfigError
+/// as above.
 int report_verb(const ReportOptions& options);
 
 struct VerifyVerbOptions {

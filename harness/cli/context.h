@@ -32,6 +32,17 @@ struct ModelRow {
   std::int64_t vocab_size = 0;
 };
 
+/// A number of a report as `steplens list metrics` shows it.
+struct MetricRow {
+  std::string_view name;  // Its JSON key; the unit is the last part.
+  std::string_view unit;
+  std::string_view title;   // Of its column.
+  std::string_view record;  // The JSON that has it.
+  std::string_view meaning;
+  std::string_view formula;
+  std::string_view source;
+};
+
 /// What `steplens data prepare` is asked to do.
 struct DataRequest {
   std::vector<std::filesystem::path> inputs;  // Empty: the Python sources of LibTorch's wheel.
@@ -61,6 +72,7 @@ struct Printout {
 struct CliContext {
   PlanVocabulary vocabulary;
   std::vector<ModelRow> models;
+  std::vector<MetricRow> metrics;
   /// Baseline of a device and model. ConfigError for an unknown model names the nearest one.
   RunConfig (*baseline_config)(Device device, std::string_view model) = nullptr;
   std::function<std::unique_ptr<Machine>()> make_machine;

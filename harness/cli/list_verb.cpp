@@ -14,39 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr MetricRow kMetrics[] = {
-    {"effect_ratio", "candidate / reference of valid_tokens_per_s; above 1 is faster"},
-    {"effect_low_ratio", "lower end of its 95 % interval"},
-    {"effect_high_ratio", "upper end of its 95 % interval"},
-    {"p_value", "sign-flip permutation p of this comparison alone"},
-    {"p_adjusted", "step-down max-T p over all comparisons of the matrix"},
-    {"min_detectable_ratio", "smallest effect that these rounds find with 80 % power"},
-    {"num_rounds", "rounds that the estimate rests on"},
-    {"valid_tokens_per_s", "tokens that are no padding: what effects are about"},
-    {"positions_per_s", "all processed positions, padding included"},
-    {"loss_tokens_per_s", "tokens that the loss counts"},
-    {"step_wall_ns", "one optimizer step on the host's clock"},
-    {"step_gpu_ns", "one optimizer step from event to event on the GPU"},
-    {"data_wait_ratio", "share of the step spent waiting for the next batch"},
-    {"compile_ns", "graph capture, compile and autotune; outside the steps"},
-    {"block_sd_ratio", "noise of one block, slow drift taken out"},
-    {"mfu_causal_ratio", "share of the GPU's peak, attention counted as the lower triangle"},
-    {"mfu_full_ratio", "the same, attention counted as the whole square"},
-    {"peak_flops_per_s", "the peak that the two rest on"},
-    {"peak_allocated_bytes", "largest memory in tensors, graph pools included"},
-    {"peak_reserved_bytes", "largest memory that the allocator held"},
-    {"graph_pool_hidden_bytes", "memory of captured graphs' pools that the allocator's peak hides"},
-    {"driver_used_bytes", "largest memory that the driver counted"},
-    {"unaccounted_bytes", "driver's peak without the allocator: context, workspaces"},
-    {"peak_rss_bytes", "largest resident memory of the process on the host"},
-    {"energy_per_token_j", "joules of the GPU a valid token"},
-    {"mean_power_watts", "mean power of the GPU"},
-    {"mean_sm_clock_mhz", "mean clock of the GPU's multiprocessors"},
-    {"max_temperature_celsius", "highest temperature of the GPU"},
-    {"loss_deviation_ratio", "mean |loss ratio - 1| against the reference, worst round"},
-    {"grad_norm_deviation_ratio", "the same of the gradient norm"},
-};
-
 // Rows of one listing: the first is the header, in JSON the keys.
 using Rows = std::vector<std::vector<std::string>>;
 
@@ -76,10 +43,12 @@ Rows toggle_rows(const CliContext& context) {
   return rows;
 }
 
-Rows metric_rows(const CliContext& /*context*/) {
-  Rows rows = {{"name", "summary"}};
-  for (const MetricRow& metric : kMetrics) {
-    rows.push_back({std::string(metric.name), std::string(metric.summary)});
+Rows metric_rows(const CliContext& context) {
+  Rows rows = {{"name", "unit", "title", "record", "meaning", "formula", "source"}};
+  for (const MetricRow& metric : context.metrics) {
+    rows.push_back({std::string(metric.name), std::string(metric.unit), std::string(metric.title),
+                    std::string(metric.record), std::string(metric.meaning),
+                    std::string(metric.formula), std::string(metric.source)});
   }
   return rows;
 }
@@ -101,25 +70,35 @@ Rows arm_rows(const CliContext& context) {
   return rows;
 }
 
+void print_aligned(const Rows& rows) { std::cout << aligned(rows); }
+
+// Sentences are too long for columns: name and unit on a line, and what it is below.
+void print_metrics(const Rows& rows) {
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    const std::vector<std::string>& row = rows[i];
+    std::cout << fmt::format("{}  [{}]  \"{}\"\n", row[0], row[1], row[2]);
+    for (std::size_t column = 3; column < row.size(); ++column) {
+      std::cout << fmt::format("  {:<8} {}\n", rows[0][column], row[column]);
+    }
+  }
+}
+
 struct Listing {
   const char* name;
   const char* summary;
   Rows (*rows)(const CliContext& context);
+  void (*print_text)(const Rows& rows) = print_aligned;
 };
 
 constexpr Listing kListings[] = {
     {"models", "models that can be trained", model_rows},
     {"toggles", "what can be compared, with its levels", toggle_rows},
-    {"metrics", "numbers that results.json holds for each arm", metric_rows},
+    {"metrics", "numbers of a report: unit, meaning, formula, source", metric_rows, print_metrics},
     {"keys", "keys of the config, for --set", key_rows},
     {"arms", "external arms, for --arms", arm_rows},
 };
 
-void print(const Rows& rows, bool is_json) {
-  if (!is_json) {
-    std::cout << aligned(rows);
-    return;
-  }
+void print_json(const Rows& rows) {
   json list = json::array();
   for (std::size_t i = 1; i < rows.size(); ++i) {
     json object = json::object();
@@ -133,8 +112,6 @@ void print(const Rows& rows, bool is_json) {
 
 }  // namespace
 
-std::span<const MetricRow> all_metrics() { return kMetrics; }
-
 void add_list_verb(CLI::App& app, CliContext& context) {
   CLI::App* verb = app.add_subcommand("list", "models, toggles, metrics, keys or arms");
   verb->footer("Example:\n  steplens list toggles\n  steplens list keys --json");
@@ -144,7 +121,10 @@ void add_list_verb(CLI::App& app, CliContext& context) {
     what->footer(fmt::format("Example:\n  steplens list {} --json", listing.name));
     const auto is_json = std::make_shared<bool>(false);
     what->add_flag("--json", *is_json, "print JSON");
-    what->callback([&listing, is_json, &context] { print(listing.rows(context), *is_json); });
+    what->callback([&listing, is_json, &context] {
+      const Rows rows = listing.rows(context);
+      *is_json ? print_json(rows) : listing.print_text(rows);
+    });
   }
 }
 

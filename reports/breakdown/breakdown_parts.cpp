@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "reports/format.h"
+#include "reports/metrics.h"
 
 namespace steplens {
 namespace {
@@ -141,14 +142,14 @@ void add_warnings(const TracedArm& arm, std::vector<std::string>& warnings) {
 
 Table breakdown_table(std::span<const TracedArm> arms) {
   Table table{.columns = {{"arm"},
-                          {"step", Align::kRight},
-                          {"compute", Align::kRight},
-                          {"communication", Align::kRight},
-                          {"copies", Align::kRight},
-                          {"idle", Align::kRight},
-                          {"busy", Align::kRight},
-                          {"kernels", Align::kRight},
-                          {"coverage", Align::kRight},
+                          metric_column("step_ns"),
+                          metric_column("compute_ns"),
+                          metric_column("communication_exposed_ns"),
+                          metric_column("copy_exposed_ns"),
+                          metric_column("idle_ns"),
+                          metric_column("busy_ratio"),
+                          metric_column("num_kernels"),
+                          metric_column("coverage_ratio"),
                           {"trace / throughput", Align::kRight}}};
   for (const TracedArm* arm : usable(arms)) {
     const Breakdown& breakdown = arm->breakdown;
@@ -168,7 +169,7 @@ Table breakdown_table(std::span<const TracedArm> arms) {
 }
 
 Table idle_table(std::span<const TracedArm> arms) {
-  Table table{.columns = {{"arm"}, {"idle", Align::kRight}}};
+  Table table{.columns = {{"arm"}, metric_column("idle_ns")}};
   for (std::size_t i = 0; i < kNumIdleClasses; ++i) {
     table.columns.push_back({std::string(label_of(static_cast<IdleClass>(i))), Align::kRight});
   }
@@ -197,7 +198,7 @@ Table phase_table(std::span<const TracedArm> arms) {
 }
 
 Table module_table(const Breakdown& breakdown) {
-  Table table{.columns = {{"module"}, {"time a step", Align::kRight}, {"share", Align::kRight}}};
+  Table table{.columns = {{"module"}, metric_column("exclusive_ns"), {"share", Align::kRight}}};
   for (std::size_t i = 0; i < kNumPhases; ++i) {
     table.columns.push_back({std::string(phase_key((i + 1) % kNumPhases)), Align::kRight});
   }
@@ -222,7 +223,7 @@ Table module_table(const Breakdown& breakdown) {
 Table kernel_table(const Breakdown& breakdown, std::size_t max_rows) {
   Table table{.columns = {{"kernel"},
                           {"category"},
-                          {"time a step", Align::kRight},
+                          metric_column("exclusive_ns"),
                           {"share", Align::kRight},
                           {"count", Align::kRight},
                           {"mean", Align::kRight}}};
@@ -259,22 +260,11 @@ std::vector<std::string> breakdown_warnings(std::span<const TracedArm> arms) {
   return warnings;
 }
 
-Table waterfall_table(const Waterfall& waterfall, std::span<const WaterfallRow> rows) {
-  Table table{.columns = {{"part"},
-                          {"reference", Align::kRight},
-                          {"arm", Align::kRight},
-                          {"difference", Align::kRight},
-                          {"of the reference's step", Align::kRight}}};
+std::vector<WaterfallRow> shown_rows(const Waterfall& waterfall,
+                                     std::span<const WaterfallRow> rows) {
   const auto step_ns = static_cast<double>(waterfall.reference_step_ns);
-  const auto add_row = [&](const WaterfallRow& row) {
-    const auto difference_ns = static_cast<double>(row.difference_ns);
-    table.rows.push_back(
-        {row.label, time_cell(row.reference_ns), time_cell(row.candidate_ns),
-         change_cell(difference_ns),
-         step_ns > 0 ? format_change(1 + difference_ns / step_ns) : std::string(kNoNumber)});
-  };
   std::vector<WaterfallRow> shown;
-  WaterfallRow rest;
+  WaterfallRow rest = {.key = "rest"};
   int num_rest = 0;
   for (const WaterfallRow& row : rows) {
     if (std::abs(static_cast<double>(row.difference_ns)) >= kMinRowRatio * step_ns) {
@@ -290,11 +280,28 @@ Table waterfall_table(const Waterfall& waterfall, std::span<const WaterfallRow> 
   std::ranges::sort(shown, {}, [](const WaterfallRow& row) {
     return std::pair(-std::abs(row.difference_ns), std::string_view(row.key));
   });
-  for (const WaterfallRow& row : shown) add_row(row);
   if (num_rest > 0) {
     rest.label = fmt::format("{} others, below 0.1 % each", num_rest);
-    add_row(rest);
+    shown.push_back(std::move(rest));
   }
+  return shown;
+}
+
+Table waterfall_table(const Waterfall& waterfall, std::span<const WaterfallRow> rows) {
+  Table table{.columns = {{"part"},
+                          {"reference", Align::kRight},
+                          {"arm", Align::kRight},
+                          {"difference", Align::kRight},
+                          {"of the reference's step", Align::kRight}}};
+  const auto step_ns = static_cast<double>(waterfall.reference_step_ns);
+  const auto add_row = [&](const WaterfallRow& row) {
+    const auto difference_ns = static_cast<double>(row.difference_ns);
+    table.rows.push_back(
+        {row.label, time_cell(row.reference_ns), time_cell(row.candidate_ns),
+         change_cell(difference_ns),
+         step_ns > 0 ? format_change(1 + difference_ns / step_ns) : std::string(kNoNumber)});
+  };
+  for (const WaterfallRow& row : shown_rows(waterfall, rows)) add_row(row);
   add_row({.key = "step",
            .label = "step",
            .reference_ns = step_ns,

@@ -34,8 +34,12 @@ Table kernel_table(const Breakdown& breakdown, std::size_t max_rows = 12);
 /// coverage, rows left out. Each is a sentence that begins with the arm.
 std::vector<std::string> breakdown_warnings(std::span<const TracedArm> arms);
 
-/// From the reference's step over its parts to the candidate's. Rows below 0.1 % of the reference's
-/// step are one row at the end, so that the column still sums to the total.
+/// The rows that are worth a line, largest change first. Those below 0.1 % of the reference's step
+/// are one row at the end, so that the differences still sum to the total.
+std::vector<WaterfallRow> shown_rows(const Waterfall& waterfall,
+                                     std::span<const WaterfallRow> rows);
+
+/// From the reference's step over its shown parts to the candidate's.
 Table waterfall_table(const Waterfall& waterfall, std::span<const WaterfallRow> rows);
 
 /// The `max_rows` kernels whose time changed most.
@@ -48,7 +52,12 @@ std::string breakdown_text(std::span<const TracedArm> arms);
 /// idle time by who is to blame. An SVG file; empty without an arm that has steps.
 std::string breakdown_svg(std::span<const TracedArm> arms);
 
-/// File name of that picture, beside the report.
+/// The same way as bars: the reference's step, each shown category and idle class as a step up or
+/// down, and the candidate's step. An SVG file.
+std::string waterfall_svg(const Waterfall& waterfall, const std::string& reference,
+                          const std::string& arm);
+
+/// File name of the picture of `breakdown_svg`, beside the report.
 inline constexpr std::string_view kBreakdownPlot = "breakdown.svg";
 
 }  // namespace steplens

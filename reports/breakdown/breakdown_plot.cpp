@@ -94,11 +94,11 @@ class Plot {
     const double step = tick_step(longest_ns_ / unit.ns);
     for (int i = 0; i * step <= longest_ns_ / unit.ns * (1 + 1e-9); ++i) {
       const double x = x_of(i * step * unit.ns);
-      svg_ += svg_line(x, kTop, x, bottom_ + 5, "#e5e5e5", 1);
+      svg_ += svg_line(x, kTop, x, bottom_ + 5, kGridColour, 1);
       svg_ += svg_text(x, bottom_ + 19, "middle",
                        fmt::format("{:.{}f}", i * step, tick_decimals(step)));
     }
-    svg_ += svg_line(left_, bottom_, left_ + kPlotWidth, bottom_, "#333333", 1);
+    svg_ += svg_line(left_, bottom_, left_ + kPlotWidth, bottom_, kAxisColour, 1);
     svg_ += svg_text(left_ + kPlotWidth / 2, bottom_ + 37, "middle",
                      fmt::format("mean of the traced steps in {}", unit.name));
   }

@@ -10,6 +10,7 @@
 
 #include "reports/breakdown/modules.h"
 #include "reports/format.h"
+#include "reports/metrics.h"
 
 namespace steplens {
 namespace {
@@ -63,11 +64,12 @@ MemoryArm memory_arm(const Trace& trace) {
 }
 
 Table memory_table(std::span<const MemoryArm> arms) {
-  Table table{.columns = {{"arm"}, {"peak", Align::kRight}}};
+  Table table{.columns = {{"arm"}, metric_column("allocated_bytes")}};
   add_owner_columns(table);
-  for (const char* header : {"cache slack", "driver-used", "unaccounted", "tracked / throughput"}) {
-    table.columns.push_back({header, Align::kRight});
+  for (const char* key : {"cache_slack_bytes", "driver_used_peak_bytes", "unaccounted_bytes"}) {
+    table.columns.push_back(metric_column(key));
   }
+  table.columns.push_back({"tracked / throughput", Align::kRight});
   for (const MemoryArm& arm : arms) {
     if (!has_account(arm)) continue;
     const MemoryAccount& peak = arm.use.peak;
@@ -86,10 +88,10 @@ Table memory_table(std::span<const MemoryArm> arms) {
 }
 
 Table memory_difference_table(std::span<const MemoryArm> arms) {
-  Table table{.columns = {{"arm"}, {"against"}, {"peak", Align::kRight}}};
+  Table table{.columns = {{"arm"}, {"against"}, metric_column("allocated_bytes")}};
   add_owner_columns(table);
-  for (const char* header : {"cache slack", "driver-used"}) {
-    table.columns.push_back({header, Align::kRight});
+  for (const char* key : {"cache_slack_bytes", "driver_used_peak_bytes"}) {
+    table.columns.push_back(metric_column(key));
   }
   for (const MemoryArm& arm : arms) {
     const auto reference = std::ranges::find(arms, arm.reference, &MemoryArm::arm);

@@ -42,7 +42,14 @@ std::vector<std::string> memory_warnings(std::span<const MemoryArm> arms);
 /// one scale. An SVG file; empty without an arm that has a step.
 std::string memory_svg(std::span<const MemoryArm> arms);
 
-/// File name of that picture, beside the report.
+/// Stacked bars, one an arm: the owners at the high-water mark, then cache slack and what is
+/// unaccounted. An SVG file; empty without an arm that has an account.
+std::string memory_peak_svg(std::span<const MemoryArm> arms);
+
+/// Owners from the bottom of a stack up: what stays, then what comes and goes.
+std::span<const MemoryOwner> stacking_order();
+
+/// File name of the picture of `memory_svg`, beside the report.
 inline constexpr std::string_view kMemoryPlot = "memory.svg";
 
 }  // namespace steplens

@@ -101,14 +101,15 @@ class Plot {
     svg_ += svg_text(kLeft + kPlotWidth + 8, y_of(peak, top) + 4, "start",
                      "peak " + format_bytes(peak));
     draw_phases(points, top);
-    svg_ += svg_line(kLeft, top + kPlotHeight, kLeft + kPlotWidth, top + kPlotHeight, "#333333", 1);
+    svg_ +=
+        svg_line(kLeft, top + kPlotHeight, kLeft + kPlotWidth, top + kPlotHeight, kAxisColour, 1);
   }
 
   void draw_axis(double top) {
     const double step = tick_step(largest_bytes_ / unit_.bytes) * 2;
     for (int i = 0; i * step * unit_.bytes <= largest_bytes_ * (1 + 1e-9); ++i) {
       const double y = y_of(i * step * unit_.bytes, top);
-      svg_ += svg_line(kLeft - 4, y, kLeft + kPlotWidth, y, "#e5e5e5", 1);
+      svg_ += svg_line(kLeft - 4, y, kLeft + kPlotWidth, y, kGridColour, 1);
       svg_ +=
           svg_text(kLeft - 8, y + 4, "end", fmt::format("{:.{}f}", i * step, tick_decimals(step)));
     }
@@ -159,10 +160,8 @@ class Plot {
       if (right - left >= kMinPhaseWidth) {
         svg_ += svg_line(left, top, left, top + kPlotHeight + 6, "#888888", 0.7);
         svg_ += svg_line(right, top, right, top + kPlotHeight + 6, "#888888", 0.7);
-        svg_ += fmt::format(
-            "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" font-size=\"11\" "
-            "fill=\"#555555\">{}</text>\n",
-            (left + right) / 2, top + kPlotHeight + 14, name_of(points[begin].phase));
+        svg_ += svg_text((left + right) / 2, top + kPlotHeight + 14, "middle",
+                         name_of(points[begin].phase), kMutedColour, 11);
       }
       begin = i;
     }
@@ -204,6 +203,8 @@ class Plot {
 };
 
 }  // namespace
+
+std::span<const MemoryOwner> stacking_order() { return kLayers; }
 
 std::string memory_svg(std::span<const MemoryArm> arms) {
   std::vector<const MemoryArm*> drawn;

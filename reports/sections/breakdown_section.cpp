@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include "reports/breakdown/breakdown_parts.h"
 #include "reports/section.h"
 
@@ -15,7 +13,8 @@ std::vector<Part> breakdown_parts(const ReportInput& input) {
   parts.emplace_back(std::move(table));
   parts.emplace_back(
       Image{.file_name = std::string(kBreakdownPlot),
-            .description = "Where a step's time goes: stacked bars by category, one an arm"});
+            .description = "Where a step's time goes: stacked bars by category, one an arm",
+            .svg = breakdown_svg(input.traced_arms)});
   parts.emplace_back(Paragraph{
       "Means a step, on the device's clock. What runs at the same time counts once, computation "
       "before communication before copies by the copy engines, so the parts sum to the step; "
@@ -30,13 +29,6 @@ std::vector<Part> breakdown_parts(const ReportInput& input) {
       "Idle time by why: data wait, sync (the host had waited until the device was empty) and late "
       "launch (the host came too late for any other reason) are the host's; a dependency had been "
       "launched in time. Categories come from the names of kernels."});
-  for (const TracedArm& arm : input.traced_arms) {
-    if (arm.breakdown.num_counted_steps == 0) continue;
-    parts.emplace_back(Paragraph{fmt::format("Modules and kernels of {}:", arm.arm)});
-    parts.emplace_back(module_table(arm.breakdown));
-    parts.emplace_back(kernel_table(arm.breakdown));
-    break;  // The others' follow from the differences.
-  }
   return parts;
 }
 

@@ -6,9 +6,11 @@
 namespace steplens {
 
 std::vector<Part> effects_parts(const ReportInput& input) {
-  if (effects_svg(input.results).empty()) return {};
+  std::string svg = effects_svg(input.results);
+  if (svg.empty()) return {};
   return {Image{.file_name = std::string(kEffectsFileName),
-                .description = "Effects with intervals. " + headline(input.results)}};
+                .description = "Effects with intervals. " + headline(input.results),
+                .svg = std::move(svg)}};
 }
 
 }  // namespace steplens

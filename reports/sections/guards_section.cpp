@@ -2,6 +2,8 @@
 #include <fmt/ranges.h>
 
 #include "reports/format.h"
+#include "reports/metrics.h"
+#include "reports/plots/step_plots.h"
 #include "reports/section.h"
 
 namespace steplens {
@@ -25,8 +27,10 @@ std::vector<Part> guards_parts(const ReportInput& input) {
   Table table{.columns = {{"arm"},
                           {"differs in"},
                           {"contract"},
-                          {"loss deviation"},
-                          {"gradient-norm deviation"},
+                          {.header = std::string(find_metric("loss_deviation_ratio")->title),
+                           .metric = "loss_deviation_ratio"},
+                          {.header = std::string(find_metric("grad_norm_deviation_ratio")->title),
+                           .metric = "grad_norm_deviation_ratio"},
                           {"guards"}}};
   std::vector<std::string> failures;
   for (const ArmResult& arm : input.results.arms) {
@@ -47,6 +51,12 @@ std::vector<Part> guards_parts(const ReportInput& input) {
           "(mean |ratio - 1|, worst round, of what is allowed)."},
       std::move(table)};
   if (!failures.empty()) parts.emplace_back(BulletList{failures});
+  parts.emplace_back(Image{
+      .file_name = {},
+      .description = "Loss and gradient norm of each arm's first pair of blocks, warm-up included, "
+                     "one over the other; below, how far each step leaves the reference's. The "
+                     "guard compares the mean over the steps, of every round.",
+      .svg = trajectory_svg(input.bundle, input.results)});
   return parts;
 }
 

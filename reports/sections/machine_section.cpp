@@ -2,6 +2,7 @@
 
 #include "reports/format.h"
 #include "reports/matrix_table.h"
+#include "reports/metrics.h"
 #include "reports/section.h"
 
 namespace steplens {
@@ -21,13 +22,14 @@ std::string throttling(const ArmResult& arm) {
 
 std::vector<Part> machine_parts(const ReportInput& input) {
   Table table{.columns = {{"arm"},
-                          {"mean SM clock", Align::kRight},
-                          {"per cycle", Align::kRight},
-                          {"mean power", Align::kRight},
-                          {"J per 1000 tokens", Align::kRight},
-                          {"max temperature", Align::kRight},
-                          {"CPUs used", Align::kRight},
-                          {"clocks held back by"}}};
+                          metric_column("mean_sm_clock_mhz"),
+                          metric_column("effect_per_cycle_ratio"),
+                          metric_column("mean_power_watts"),
+                          metric_column("energy_per_token_j"),
+                          metric_column("max_temperature_celsius"),
+                          metric_column("cpu_time_ratio"),
+                          {.header = std::string(find_metric("throttle_shares")->title),
+                           .metric = "throttle_shares"}}};
   const auto with_unit = [](std::string_view unit) {
     return [unit](double value) { return fmt::format("{} {}", format_significant(value), unit); };
   };

@@ -2,6 +2,7 @@
 
 #include "reports/format.h"
 #include "reports/matrix_table.h"
+#include "reports/metrics.h"
 #include "reports/section.h"
 
 namespace steplens {
@@ -16,11 +17,11 @@ std::string half_width(const ArmResult& arm) {
 
 std::vector<Part> sensitivity_parts(const ReportInput& input) {
   Table table{.columns = {{"arm"},
-                          {"rounds", Align::kRight},
-                          {"noise of a block", Align::kRight},
+                          metric_column("num_rounds"),
+                          metric_column("block_sd_ratio"),
                           {"half-width", Align::kRight},
-                          {"raw p", Align::kRight},
-                          {"smallest effect seen with 80 % power", Align::kRight}}};
+                          metric_column("p_value"),
+                          metric_column("min_detectable_ratio")}};
   for (const ArmResult* arm : table_order(input.results)) {
     if (!arm->step_wall_ns) continue;
     table.rows.push_back({arm->name, fmt::format("{}", arm->num_rounds),

@@ -2,6 +2,8 @@
 
 #include "reports/format.h"
 #include "reports/matrix_table.h"
+#include "reports/metrics.h"
+#include "reports/plots/step_plots.h"
 #include "reports/section.h"
 
 namespace steplens {
@@ -17,14 +19,14 @@ std::string outliers(const OutlierCounts& counts) {
 
 std::vector<Part> steps_parts(const ReportInput& input) {
   Table table{.columns = {{"arm"},
-                          {"positions/s", Align::kRight},
-                          {"loss tokens/s", Align::kRight},
-                          {"step, GPU", Align::kRight},
-                          {"pooled p50", Align::kRight},
-                          {"pooled p90", Align::kRight},
-                          {"pooled p99", Align::kRight},
-                          {"data wait", Align::kRight},
-                          {"compile", Align::kRight},
+                          metric_column("positions_per_s"),
+                          metric_column("loss_tokens_per_s"),
+                          metric_column("step_gpu_ns"),
+                          metric_column("pooled_step_p50_ns"),
+                          metric_column("pooled_step_p90_ns"),
+                          metric_column("pooled_step_p99_ns"),
+                          metric_column("data_wait_ratio"),
+                          metric_column("compile_ns"),
                           {"outlying steps", Align::kRight},
                           {"outlying blocks", Align::kRight}}};
   for (const ArmResult* arm : table_order(input.results)) {
@@ -42,6 +44,10 @@ std::vector<Part> steps_parts(const ReportInput& input) {
   if (table.rows.empty()) return {};
   drop_absent_columns(table);
   return {
+      Image{.file_name = {},
+            .description = "All measured steps of each arm around its own median, in percent: a "
+                           "second hump or a long tail is a step time that comes back.",
+            .svg = step_distribution_svg(input.bundle, input.results)},
       std::move(table),
       Paragraph{"Percentiles pool the steps of all blocks: they describe, and enter no test. "
                 "Positions count padding, loss tokens only what is predicted. Data wait is the "

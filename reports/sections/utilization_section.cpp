@@ -4,16 +4,17 @@
 
 #include "reports/format.h"
 #include "reports/matrix_table.h"
+#include "reports/metrics.h"
 #include "reports/section.h"
 
 namespace steplens {
 
 std::vector<Part> utilization_parts(const ReportInput& input) {
   Table table{.columns = {{"arm"},
-                          {"MFU, causal", Align::kRight},
-                          {"MFU, full", Align::kRight},
-                          {"peak, TFLOP/s", Align::kRight},
-                          {"parameters in matrix products", Align::kRight}}};
+                          metric_column("mfu_causal_ratio", "MFU, causal"),
+                          metric_column("mfu_full_ratio"),
+                          metric_column("peak_flops_per_s", "peak, TFLOP/s"),
+                          metric_column("num_matmul_parameters")}};
   std::vector<std::string> notes;
   std::set<std::string> sources;
   std::set<std::string> reasons;

@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harness/cli/list_verb.h"
 #include "reports/results.h"
 
 namespace steplens {
@@ -58,15 +57,6 @@ TEST(List, PrintsTablesAndJson) {
     for (const json& row : rows) names.insert(row.at("name").get<std::string>());
     EXPECT_TRUE(names.contains(name)) << listing;
     EXPECT_EQ(names.size(), rows.size()) << "a name twice in " << listing;
-  }
-}
-
-TEST(AllMetrics, AreKeysOfAnArmInResultsJson) {
-  Results results;
-  results.arms.emplace_back();
-  const json arm = to_json(results).at("arms").at(0);
-  for (const MetricRow& metric : all_metrics()) {
-    EXPECT_TRUE(arm.contains(metric.name)) << metric.name;
   }
 }
 

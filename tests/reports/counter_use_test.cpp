@@ -149,10 +149,10 @@ TEST(CounterParts, AreASectionOfTheReport) {
   trace.counter("tensor_active").sample(150, 0.28);
   const std::vector<CounterArm> arms = {arm_of("baseline", trace)};
   const std::string report =
-      report_markdown({.bundle = bundle, .results = results, .counter_arms = arms});
+      report_markdown(make_document({.bundle = bundle, .results = results, .counter_arms = arms}));
   EXPECT_THAT(report, HasSubstr("## How busy the hardware was\n"));
   EXPECT_THAT(report, HasSubstr("28.0 % (p95 28.0 %)"));
-  EXPECT_THAT(report_markdown({.bundle = bundle, .results = results}),
+  EXPECT_THAT(report_markdown(make_document({.bundle = bundle, .results = results})),
               testing::Not(HasSubstr("How busy the hardware was")));
 }
 

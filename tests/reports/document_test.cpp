@@ -46,7 +46,8 @@ TEST(ToMarkdown, WritesEveryKindOfPart) {
   EXPECT_EQ(to_markdown(Part(Paragraph{"text"})), "text\n\n");
   EXPECT_EQ(to_markdown(Part(BulletList{{"a", "b"}})), "- a\n- b\n\n");
   EXPECT_EQ(to_markdown(Part(CodeBlock{"ls"})), "```\nls\n```\n\n");
-  EXPECT_EQ(to_markdown(Part(Image{"plot.svg", "a plot"})), "![a plot](plot.svg)\n\n");
+  EXPECT_EQ(to_markdown(Part(Image{.file_name = "plot.svg", .description = "a plot"})),
+            "![a plot](plot.svg)\n\n");
 }
 
 TEST(Wrap, BreaksAtSpacesAndIndentsWhatFollows) {

@@ -19,7 +19,7 @@ using ::testing::StartsWith;
 
 std::string report_of(const Bundle& bundle) {
   const Results results = compute_results(bundle);
-  return report_markdown({.bundle = bundle, .results = results});
+  return report_markdown(make_document({.bundle = bundle, .results = results}));
 }
 
 // The text from one heading to the next.
@@ -72,7 +72,7 @@ TEST(Report, SaysThatNothingIsMeasuredWithoutACompleteRound) {
   builder.manifest().num_measured_steps = 0;
   const std::string report = report_of(builder.bundle());
   EXPECT_THAT(report, HasSubstr("**Nothing is measured: no round is complete.**"));
-  EXPECT_THAT(section_of(report, "Warnings"),
+  EXPECT_THAT(section_of(report, "What could be wrong with this"),
               HasSubstr("The matrix is unfinished: 0 of 12 rounds are complete."));
   EXPECT_EQ(section_of(report, "Effects"), "");
   EXPECT_EQ(section_of(report, "Steps"), "");
