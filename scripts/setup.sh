@@ -27,7 +27,7 @@ for argument in "$@"; do
 done
 
 packages=(build-essential ninja-build cmake ccache git python3 python3-venv zstd
-  nlohmann-json3-dev libcli11-dev libfmt-dev libssl-dev libzstd-dev libsqlite3-dev zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev)
+  nlohmann-json3-dev libcli11-dev libfmt-dev libssl-dev libzstd-dev libsqlite3-dev zlib1g-dev libopenmpi-dev openmpi-bin libgtest-dev libgmock-dev libbenchmark-dev)
 ((is_dev)) && packages+=(clang-format-19 clang-tidy-19)
 
 # Exact versions: those that torch 2.11.0 asks for, nvcc and its parts at the same CUDA release. pip
