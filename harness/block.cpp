@@ -135,6 +135,7 @@ json to_json(const BlockConfig& config) {
           {"num_measured_steps", config.num_measured_steps},
           {"max_pilot_s", config.max_pilot_s},
           {"timeout_s", config.timeout_s},
+          {"collective_timeout_s", config.collective_timeout_s},
           {"data_path", config.data_path.string()},
           {"output_folder", config.output_folder.string()}};
 }
@@ -158,6 +159,8 @@ BlockConfig block_config_from_json(const json& source_json) {
       .num_measured_steps = json_field<std::int64_t>(source_json, kSource, "num_measured_steps"),
       .max_pilot_s = json_field_or<double>(source_json, kSource, "max_pilot_s", 60.0),
       .timeout_s = json_field<double>(source_json, kSource, "timeout_s"),
+      .collective_timeout_s =
+          json_field_or<double>(source_json, kSource, "collective_timeout_s", 120.0),
       .data_path = json_field<std::string>(source_json, kSource, "data_path"),
       .output_folder = json_field<std::string>(source_json, kSource, "output_folder"),
   };

@@ -31,6 +31,8 @@ std::string_view name_of(BlockKind kind);  // "throughput", "pilot", ..., "count
 BlockKind block_kind_from_name(std::string_view name);
 /// Beside the block.json of a traced block.
 inline constexpr std::string_view kTraceFileName = "trace.slt";
+/// In the folder of a block of several ranks, while they meet.
+inline constexpr std::string_view kRendezvousFileName = "rendezvous.json";
 /// Does libsteplens_inject.so record a block of this kind?
 bool is_traced(BlockKind kind);
 /// Does a block of this kind leave a trace.slt? It explains its arm and decides nothing about it.
@@ -56,6 +58,7 @@ struct BlockConfig {
   std::int64_t num_measured_steps = 0;
   double max_pilot_s = 60;  // A pilot stops its warm-up search after this.
   double timeout_s = 600;
+  double collective_timeout_s = 120;    // A rank that waits longer for the others gives up.
   std::filesystem::path data_path;      // Token file (.bin); its JSON lies beside it.
   std::filesystem::path output_folder;  // Exists and is empty; block.json goes there.
 };

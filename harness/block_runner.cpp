@@ -9,6 +9,7 @@
 #include "harness/error.h"
 #include "harness/files.h"
 #include "harness/machine_names.h"
+#include "harness/ranks/rank_progress.h"
 #include "harness/trace/trace_request.h"
 
 namespace steplens {
@@ -17,7 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::size_t kMaxReasonBytes = 300;  // One line of a report.
+constexpr std::size_t kMaxReasonBytes = 300;    // One line of a report.
+constexpr double kMaxCollectiveTimeoutS = 120;  // Ranks that load and compile unequally fast.
 
 // The last line that says something: a Python traceback ends with its message.
 std::string last_words(const std::vector<std::string>& lines) {
@@ -48,6 +50,10 @@ std::string fault_of(const BlockRecord& record, const BlockConfig& config) {
     return fmt::format("block.json is about {} {} of round {}, asked was {} {} of round {}",
                        name_of(record.kind), record.arm, record.round_index, name_of(config.kind),
                        config.arm, config.round_index);
+  }
+  if (record.rank != config.rank || record.world_size != config.world_size) {
+    return fmt::format("block.json is of rank {} of {}, asked was rank {} of {}", record.rank,
+                       record.world_size, config.rank, config.world_size);
   }
   if (record.status != BlockStatus::kOk || config.kind == BlockKind::kPilot) return "";
   const auto num_steps = static_cast<std::int64_t>(record.steps.size());
@@ -133,6 +139,42 @@ BlockJudgement judge_block(const BlockConfig& config, const ProcessResult& proce
   }
 }
 
+BlockJudgement judge_ranks(const BlockConfig& config, const ProcessResult& process,
+                           const fs::path& block_json) {
+  BlockJudgement judgement = judge_block(config, process, block_json);
+  BlockRecord& record = judgement.record;
+  // Rank 0 may only know that it waited in vain.
+  if (!judgement.is_ours && record.status != BlockStatus::kCrash) return judgement;
+  const fs::path folder = block_json.parent_path();
+  const std::vector<RankReport> reports = read_rank_reports(folder, config.world_size);
+  const std::string blame = blame_in_world(reports, process.end == ProcessEnd::kTimeout);
+  const bool was_ours = std::exchange(judgement.is_ours, true);
+  record.evidence["ranks"] = json::array();
+  for (const RankReport& report : reports) {
+    record.evidence["ranks"].push_back({{"rank", report.rank},
+                                        {"num_steps", report.num_steps},
+                                        {"num_collectives", report.num_collectives},
+                                        {"range", report.range}});
+  }
+  // A rank that ended by itself may have said more than that, such as that it ran out of memory.
+  for (int rank = 1; rank < config.world_size; ++rank) {
+    try {
+      const BlockRecord other = read_block_record(folder / fmt::format("block.rank{}.json", rank));
+      if (other.status == BlockStatus::kOk || other.reason.starts_with(kWaitedForRanks)) continue;
+      record.status = other.status;
+      record.reason = fmt::format("rank {}: {}", rank, other.reason);
+      return judgement;
+    } catch (const ConfigError&) {
+      continue;  // It left none, or not a whole one.
+    }
+  }
+  if (!blame.empty()) {
+    // What rank 0 wrote itself goes on; the launcher's last line would say less.
+    record.reason = was_ours ? blame : fmt::format("{}; {}", blame, record.reason);
+  }
+  return judgement;
+}
+
 BlockRunner::BlockRunner(BundleWriter& writer, const RunSite& site, BlockSettings settings)
     : writer_(writer),
       site_(site),
@@ -145,9 +187,12 @@ BlockConfig BlockRunner::config_of(const BlockTask& task, const fs::path& folder
           .arm = task.arm->name,
           .round_index = task.round_index,
           .device_id = settings_.device_id,
+          .world_size = static_cast<int>(task.arm->config.world_size),
           .num_warmup_steps = task.counts.num_warmup_steps,
           .num_measured_steps = task.counts.num_measured_steps,
           .timeout_s = settings_.timeout_s,
+          // A rank that waits in vain says so before the block is stopped.
+          .collective_timeout_s = std::min(kMaxCollectiveTimeoutS, settings_.timeout_s / 2),
           .data_path = settings_.data_path,
           .output_folder = folder};
 }
@@ -186,7 +231,7 @@ BlockOutcome BlockRunner::run_in(const BlockTask& task, const fs::path& folder) 
     add_trace_environment(config, spec);
   }
   const double start_s = std::max(0.0, site_.now_s() - settings_.origin_unix_s);
-  const ProcessResult process = run_process(spec);
+  const ProcessResult process = run_process(spec, config);
   // A stop may come just after the child's own end: then the block is whole, but nobody waits for
   // it.
   if (process.end == ProcessEnd::kStopped || site_.stop_request() == StopRequest::kAtOnce) {
@@ -194,8 +239,13 @@ BlockOutcome BlockRunner::run_in(const BlockTask& task, const fs::path& folder) 
     return {.is_interrupted = true};
   }
 
-  auto [record, is_ours] = judge_block(config, process, block_json);
+  auto [record, is_ours] = config.world_size > 1 ? judge_ranks(config, process, block_json)
+                                                 : judge_block(config, process, block_json);
   std::error_code ignored;
+  for (int rank = 0; rank < config.world_size; ++rank) {
+    fs::remove(rank_progress_path(folder, rank), ignored);
+  }
+  fs::remove(folder / kRendezvousFileName, ignored);
   if (is_ours) {
     // Two blocks that died alike must not be the same file: `verify` takes that for a copy.
     record.evidence["start_s"] = start_s;
@@ -211,7 +261,8 @@ BlockOutcome BlockRunner::run_in(const BlockTask& task, const fs::path& folder) 
   return {.entry = std::move(entry), .record = std::move(record)};
 }
 
-ProcessResult BlockRunner::run_process(const ProcessSpec& spec) {
+ProcessResult BlockRunner::run_process(const ProcessSpec& spec, const BlockConfig& config) {
+  if (config.world_size > 1) return run_ranks(spec, config.world_size);
   const bool is_worker = spec.command == settings_.worker_command;
   if (!is_worker || !settings_.starts_ahead || !site_.start_waiting) {
     return site_.run_process(spec, site_.stop_request);
@@ -226,6 +277,12 @@ ProcessResult BlockRunner::run_process(const ProcessSpec& spec) {
   if (!worker) return site_.run_process(spec, site_.stop_request);
   // What it reads is the path that others get by STEPLENS_BLOCK_CONFIG.
   return worker->release(spec.environment.front().second, site_.stop_request);
+}
+
+ProcessResult BlockRunner::run_ranks(const ProcessSpec& spec, int world_size) {
+  const std::vector<ProcessSpec> processes = rank_processes(settings_.launcher, spec, world_size);
+  if (processes.size() == 1) return site_.run_process(processes.front(), site_.stop_request);
+  return joint_result(site_.run_processes(processes, site_.stop_request));
 }
 
 ProcessRecord BlockRunner::process_record(const BlockTask& task, const ProcessResult& process,

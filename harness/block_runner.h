@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/bundle_writer.h"
+#include "harness/ranks/launch.h"
 #include "harness/run_site.h"
 #include "harness/step_counts.h"
 
@@ -35,6 +36,7 @@ struct BlockSettings {
   std::map<std::string, std::vector<std::string>> commands;  // Maps external arm to its command.
   std::filesystem::path data_path;
   std::string device_id;  // GPU UUID; empty on a CPU.
+  RankLauncher launcher;  // For blocks of several ranks.
   double timeout_s = 600;
   double origin_unix_s = 0;  // When the matrix began.
   /// The next worker is started while this block starts, and loads its libraries meanwhile. Not on
@@ -62,7 +64,8 @@ class BlockRunner {
   ProcessRecord process_record(const BlockTask& task, const ProcessResult& process,
                                double start_s) const;
 
-  ProcessResult run_process(const ProcessSpec& spec);
+  ProcessResult run_process(const ProcessSpec& spec, const BlockConfig& config);
+  ProcessResult run_ranks(const ProcessSpec& spec, int world_size);
 
   BundleWriter& writer_;
   const RunSite& site_;
@@ -79,6 +82,12 @@ struct BlockJudgement {
 /// Judges a block whose process ended as `process` says, with `block_json` as it left it (or not).
 /// `config` is what it was told.
 BlockJudgement judge_block(const BlockConfig& config, const ProcessResult& process,
+                           const std::filesystem::path& block_json);
+
+/// The same of a block of several ranks, whose progress and block.rank*.json lie in the folder of
+/// `block_json`. The reason names the rank that broke or held up the block; status and reason are
+/// those of the rank's own record if it left one.
+BlockJudgement judge_ranks(const BlockConfig& config, const ProcessResult& process,
                            const std::filesystem::path& block_json);
 
 }  // namespace steplens

@@ -16,9 +16,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 20> kKeys = {"title",
+constexpr std::array<std::string_view, 21> kKeys = {"title",
                                                     "model",
                                                     "device",
+                                                    "ranks",
                                                     "data",
                                                     "set",
                                                     "toggles",
@@ -108,8 +109,8 @@ void replace_if_said(std::optional<T>& value, const std::optional<T>& said) {
 }  // namespace
 
 bool Experiment::decides_plan() const {
-  return title || model || device || !settings.empty() || toggles || grid || arms || aa || rounds ||
-         seed || until_halfwidth || equivalence || warmup || steps || trace_steps ||
+  return title || model || device || ranks || !settings.empty() || toggles || grid || arms || aa ||
+         rounds || seed || until_halfwidth || equivalence || warmup || steps || trace_steps ||
          graph_trace_steps || memory || counters;
 }
 
@@ -142,6 +143,7 @@ Experiment experiment_from_json(const json& object, std::string_view source) {
   read("model", experiment.model);
   read("device", experiment.device);
   read("data", experiment.data);
+  read_integer("ranks", experiment.ranks);
   read_integer("aa", experiment.aa);
   read_integer("rounds", experiment.rounds);
   read_integer("seed", experiment.seed);
@@ -191,6 +193,7 @@ Experiment overlaid(Experiment file, const Experiment& flags) {
   replace_if_said(file.title, flags.title);
   replace_if_said(file.model, flags.model);
   replace_if_said(file.device, flags.device);
+  replace_if_said(file.ranks, flags.ranks);
   replace_if_said(file.data, flags.data);
   file.settings.insert(file.settings.end(), flags.settings.begin(), flags.settings.end());
   replace_if_said(file.toggles, flags.toggles);

@@ -17,7 +17,8 @@ namespace steplens {
 struct Experiment {
   std::optional<std::string> title;
   std::optional<std::string> model;
-  std::optional<std::string> device;                          // "auto", "cpu" or "cuda".
+  std::optional<std::string> device;  // "auto", "cpu" or "cuda".
+  std::optional<int> ranks;
   std::optional<std::string> data;                            // Path of the token file.
   std::vector<std::pair<std::string, std::string>> settings;  // Key and value, later ones win.
   std::optional<std::vector<ToggleChoice>> toggles;

@@ -15,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::int64_t kMaxRanks = 4096;  // More are a slip of the finger.
+
 std::string hint_of(std::string_view name, const std::vector<std::string_view>& names) {
   const std::string near = nearest_name(name, names);
   return near.empty() ? "" : fmt::format(", did you mean {}?", near);
@@ -207,9 +209,9 @@ class PlanBuilder {
 
   void check_baseline() const {
     validate(plan_.baseline);
-    if (plan_.baseline.world_size != 1) {
-      throw ConfigError(fmt::format("world_size={}: takes 1; blocks of a matrix run on one rank",
-                                    plan_.baseline.world_size));
+    if (plan_.baseline.world_size > kMaxRanks) {
+      throw ConfigError(fmt::format("ranks={}: takes an integer from 1 to {}",
+                                    plan_.baseline.world_size, kMaxRanks));
     }
     const std::string reason = reason_against(plan_.baseline, nullptr, vocabulary_);
     if (!reason.empty()) throw ConfigError(fmt::format("the baseline cannot run: {}", reason));
@@ -310,6 +312,11 @@ class PlanBuilder {
 
   void add_external_arms() {
     if (!request_.external_arms) return;
+    if (request_.baseline.world_size > 1 && !request_.external_arms->empty()) {
+      throw ConfigError(fmt::format("arms: {} runs on one rank; leave it out, or --ranks {}",
+                                    request_.external_arms->front().name,
+                                    request_.baseline.world_size));
+    }
     for (const ExternalArmChoice& choice : *request_.external_arms) {
       Arm arm{.name = choice.name,
               .reference = "baseline",

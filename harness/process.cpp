@@ -219,13 +219,14 @@ class Child {
     input_.reset();
   }
 
-  // Waits until something happens or `kStopPollMs` is over, reads output, notices the end.
-  bool has_ended() {
+  // Waits until something happens or `poll_ms` is over, reads output, notices the end.
+  bool has_ended(int poll_ms = kStopPollMs) {
     std::array<pollfd, 2> watched{};
     nfds_t num_watched = 0;
     if (output_.is_open()) watched.at(num_watched++) = {output_.get(), POLLIN, 0};
     if (pidfd_.is_open()) watched.at(num_watched++) = {pidfd_.get(), POLLIN, 0};
-    ::poll(watched.data(), num_watched, pidfd_.is_open() ? kStopPollMs : kNoPidfdPollMs);
+    ::poll(watched.data(), num_watched,
+           pidfd_.is_open() ? poll_ms : std::min(poll_ms, kNoPidfdPollMs));
     read_output();
     return reap();
   }
@@ -324,6 +325,60 @@ ProcessResult run_process(const ProcessSpec& spec,
   Child child(spec, result);
   if (child.start()) run_to_end(child, spec, result, stop_request);
   return result;
+}
+
+std::vector<ProcessResult> run_processes(const std::vector<ProcessSpec>& specs,
+                                         const std::function<StopRequest()>& stop_request) {
+  std::vector<ProcessResult> results(specs.size());
+  std::deque<Child> children;
+  std::vector<bool> runs(specs.size(), false);
+  bool all_started = true;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    Child& child = children.emplace_back(specs[i], results[i]);
+    runs[i] = all_started && child.start();
+    all_started = all_started && runs[i];
+  }
+  const auto signal_running = [&](int number) {
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (runs[i]) children[i].signal_group(number);
+    }
+  };
+  const auto start = Clock::now();
+  const int poll_ms =
+      std::max(1, kStopPollMs / static_cast<int>(std::max<std::size_t>(1, specs.size())));
+  std::optional<ProcessEnd> end_of_rest;  // Of those that still run, once we stop them.
+  double kill_after_s = 0;
+  bool is_killed = false;
+  if (!all_started) end_of_rest = ProcessEnd::kStopped;
+  if (end_of_rest) signal_running(SIGKILL);
+  while (std::ranges::count(runs, true) > 0) {
+    bool has_broken = false;
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (!runs[i] || !children[i].has_ended(poll_ms)) continue;
+      runs[i] = false;
+      children[i].finish();
+      if (end_of_rest) {
+        results[i].end = *end_of_rest;
+      } else {
+        has_broken |= results[i].end != ProcessEnd::kExited || results[i].exit_code != 0;
+      }
+    }
+    const StopRequest request = stop_request ? stop_request() : StopRequest::kNone;
+    const double age_s = seconds_since(start);
+    const bool is_late = !specs.empty() && age_s >= specs.front().timeout_s;
+    if (!end_of_rest && (has_broken || is_late || request != StopRequest::kNone)) {
+      end_of_rest = request == StopRequest::kNone && !has_broken ? ProcessEnd::kTimeout
+                                                                 : ProcessEnd::kStopped;
+      signal_running(SIGTERM);
+      kill_after_s = age_s + specs.front().grace_s;
+    }
+    if (end_of_rest && !is_killed &&
+        (request == StopRequest::kAtOnce || seconds_since(start) >= kill_after_s)) {
+      signal_running(SIGKILL);
+      is_killed = true;
+    }
+  }
+  return results;
 }
 
 struct WaitingProcess::State {

@@ -53,6 +53,13 @@ struct ProcessResult {
 ProcessResult run_process(const ProcessSpec& spec,
                           const std::function<StopRequest()>& stop_request = {});
 
+/// Runs processes that belong together, such as the ranks of a block, to the end of all of them.
+/// Once one ends otherwise than by exit code 0, could not be started, or `timeout_s` of the first
+/// is over, the rest are stopped as `run_process` stops; they end as kStopped (kTimeout). One
+/// result a spec, in order. Else the rules of `run_process`.
+std::vector<ProcessResult> run_processes(const std::vector<ProcessSpec>& specs,
+                                         const std::function<StopRequest()>& stop_request = {});
+
 /// A child that was started ahead and waits for one line on its standard input: what it does before
 /// reading, such as loading libraries, is done by the time it is needed.
 class WaitingProcess {

@@ -40,7 +40,9 @@ struct RunConfig {
   std::int64_t global_batch_size = 8;  // Rows per optimizer step at accumulation 1, over all ranks.
   std::int64_t num_accumulation = 1;   // Micro-steps per optimizer step.
   AccumulationHolds accumulation_holds = AccumulationHolds::kGlobalBatch;
-  std::int64_t world_size = 1;
+  std::int64_t world_size = 1;  // Ranks: processes that train one model, each on its share.
+  bool no_sync = false;  // Gradients are reduced over the ranks once a step, not a micro-step.
+  std::int64_t bucket_mb = 25;  // Gradients that one all-reduce carries, at most, in MiB.
 
   Precision precision = Precision::kFp32;
   Attention attention = Attention::kFlash;

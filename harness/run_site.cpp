@@ -38,6 +38,7 @@ bool RunSite::sleep_unless_stopped(double duration_s) const {
 RunSite make_run_site(Machine& machine) {
   return {.machine = &machine,
           .run_process = run_process,
+          .run_processes = run_processes,
           .start_waiting = &WaitingProcess::start,
           .stop_request = InterruptGuard::stop_request,
           .now_s =

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "harness/machine.h"
 #include "harness/process.h"
@@ -13,6 +15,10 @@ namespace steplens {
 struct RunSite {
   Machine* machine = nullptr;  // Not owned.
   std::function<ProcessResult(const ProcessSpec&, const std::function<StopRequest()>&)> run_process;
+  /// Runs the ranks of a block together.
+  std::function<std::vector<ProcessResult>(const std::vector<ProcessSpec>&,
+                                           const std::function<StopRequest()>&)>
+      run_processes;
   /// Starts a process ahead of its use; empty: nothing is started ahead.
   std::function<std::unique_ptr<WaitingProcess>(ProcessSpec)> start_waiting;
   std::function<StopRequest()> stop_request;

@@ -339,6 +339,17 @@ void note_other_machine(const EarlierSession& earlier, const MeasuredDevice& dev
                   num_complete_rounds(manifest), earlier.machine_id, device.machine_id));
 }
 
+// All GPUs of the machine, the measured one first.
+std::vector<std::string> gpus_from(Machine& machine, const std::string& first) {
+  std::vector<std::string> uuids;
+  if (first.empty()) return uuids;
+  uuids.push_back(first);
+  for (const GpuInfo& gpu : machine.gpus()) {
+    if (gpu.uuid != first) uuids.push_back(gpu.uuid);
+  }
+  return uuids;
+}
+
 // Commands of external arms on this machine: as planned now, else as an earlier session knew them.
 std::map<std::string, std::vector<std::string>> external_commands(const Plan& plan,
                                                                   const ResumeMemory& memory) {
@@ -394,6 +405,11 @@ RunOutcome run_plan(const Plan& plan, const RunOptions& options, const RunSite& 
   json data = describe_data(memory.data_path);
   const MeasuredDevice device =
       choose_device(*site.machine, plan.baseline.device, options.gpu, earlier.machine_id);
+  const int world_size = static_cast<int>(plan.baseline.world_size);
+  const RankLauncher launcher = world_size == 1
+                                    ? RankLauncher{}
+                                    : find_rank_launcher(plan.baseline.device, world_size,
+                                                         gpus_from(*site.machine, device.gpu_uuid));
   std::vector<std::string> notes;
   check_foreign_load(device, options, site, notes);
 
@@ -407,16 +423,18 @@ RunOutcome run_plan(const Plan& plan, const RunOptions& options, const RunSite& 
   Manifest& manifest = writer->manifest();
   manifest.notes.insert(manifest.notes.end(), notes.begin(), notes.end());
   if (options.is_resume) write_resume_memory(options.memory_path, memory);
-  Session session(options, site, progress, *writer, device,
-                  {.worker_command = options.worker_command,
-                   .commands = memory.commands,
-                   .data_path = memory.data_path,
-                   .device_id = device.gpu_uuid,
-                   .timeout_s = options.block_timeout_s,
-                   .origin_unix_s = unix_time_of(manifest.created_utc),
-                   // A worker started ahead has no block's folder for its log yet.
-                   .starts_ahead = !device.gpu_uuid.empty() && !options.keeps_logs,
-                   .keeps_logs = options.keeps_logs});
+  Session session(
+      options, site, progress, *writer, device,
+      {.worker_command = options.worker_command,
+       .commands = memory.commands,
+       .data_path = memory.data_path,
+       .device_id = device.gpu_uuid,
+       .launcher = launcher,
+       .timeout_s = options.block_timeout_s,
+       .origin_unix_s = unix_time_of(manifest.created_utc),
+       // A worker started ahead has no block's folder for its log yet.
+       .starts_ahead = !device.gpu_uuid.empty() && !options.keeps_logs && world_size == 1,
+       .keeps_logs = options.keeps_logs});
   if (options.is_resume) session.take_over(earlier);
   writer->write_session({{"boot_id", site.boot_id}, {"machine_id", device.machine_id}});
   const RunOutcome outcome = session.run();

@@ -13,8 +13,12 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kContracts = {"same_maths", "same_tokens",
                                                         "different_maths"};
-constexpr std::array<std::string_view, 5> kClaims = {"present", "absent", "equals_level",
-                                                     "more_than_reference", "fewer_than_reference"};
+constexpr std::array<std::string_view, 6> kClaims = {"present",
+                                                     "absent",
+                                                     "equals_level",
+                                                     "more_than_reference",
+                                                     "fewer_than_reference",
+                                                     "other_than_reference"};
 
 template <std::size_t N>
 std::size_t index_or_throw(const std::array<std::string_view, N>& words, std::string_view name,

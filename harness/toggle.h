@@ -34,6 +34,7 @@ enum class Claim {
   kEqualsLevel,         // Counter = the level's name read as a number.
   kMoreThanReference,   // Strictly more than in the reference arm's pilot.
   kFewerThanReference,  // Strictly fewer.
+  kOtherThanReference,  // More or fewer.
 };
 std::string_view name_of(Claim claim);  // "present", "absent", "equals_level", ...
 Claim claim_from_name(std::string_view name);

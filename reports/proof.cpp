@@ -72,6 +72,9 @@ std::optional<bool> holds(const ProofCheck& check, const std::string& level) {
     case Claim::kFewerThanReference:
       if (!check.reference_count) return std::nullopt;
       return count < *check.reference_count - kSameCount;
+    case Claim::kOtherThanReference:
+      if (!check.reference_count) return std::nullopt;
+      return std::abs(count - *check.reference_count) > kSameCount;
   }
   return std::nullopt;
 }
@@ -83,6 +86,7 @@ std::string_view words_of(Claim claim) {
     case Claim::kEqualsLevel: return "equal to the level";
     case Claim::kMoreThanReference: return "more than in the reference";
     case Claim::kFewerThanReference: return "fewer than in the reference";
+    case Claim::kOtherThanReference: return "other than in the reference";
   }
   return "";
 }

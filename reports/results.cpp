@@ -216,8 +216,10 @@ void add_mfu(const Manifest& manifest, const Arm& arm, ArmResult& row) {
   row.peak_source = peak->source;
   if (!row.positions_per_s) return;
   try {
-    const Mfu mfu = model_flops_utilization(arm.config.shape, arm.config.sequence_length,
-                                            *row.positions_per_s, *peak);
+    // Each rank has a GPU, and positions are those of all of them.
+    const Mfu mfu = model_flops_utilization(
+        arm.config.shape, arm.config.sequence_length,
+        *row.positions_per_s / static_cast<double>(arm.config.world_size), *peak);
     row.mfu_causal_ratio = mfu.mfu_causal_ratio;
     row.mfu_full_ratio = mfu.mfu_full_ratio;
   } catch (const ConfigError& error) {

@@ -36,6 +36,7 @@ LEAKS = [
     ("LibTorch", re.compile(r"(torch|ATen|c10)/"), {"workloads"}),
     ("CUPTI", re.compile(r"(generated_)?(cupti|nvperf)"), {"profilers"}),
     ("NCCL", re.compile(r"nccl"), {"workloads"}),
+    ("MPI", re.compile(r"mpi\.h$"), {"workloads"}),
     ("CUDA", re.compile(r"cuda[._]|cub/|cooperative_groups|mma\.h|cublas"),
      {"kernels", "profilers", "workloads"}),
     ("Dear ImGui", re.compile(r"(backends/)?imgui|implot|GLFW/"), {"viewer"}),

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <vector>
 
+#include "harness/ranks/rank_progress.h"
 #include "harness/trace/range_names.h"
 
 namespace steplens {
@@ -52,6 +53,7 @@ void observe_ranges(RangesObserver function) { observer = function; }
 ScopedRange::ScopedRange(const char* name) : is_open_(ranges_are_enabled()) {
   if (!is_open_) return;
   nvtxRangePushA(name);
+  note_range(name);
   open_names.emplace_back(name);
   ++version;
   num_opened.fetch_add(1, std::memory_order_relaxed);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -15,6 +16,8 @@
 #include <fmt/format.h>
 
 #include "harness/error.h"
+#include "harness/ranks/rank_progress.h"
+#include "harness/ranks/world_record.h"
 #include "harness/statistics.h"
 #include "harness/step_counts.h"
 #include "harness/trace/range_names.h"
@@ -29,6 +32,8 @@
 #include "workloads/device_info.h"
 #include "workloads/evidence.h"
 #include "workloads/memory_tracker.h"
+#include "workloads/parallel/gradient_reducer.h"
+#include "workloads/parallel/world.h"
 #include "workloads/ranges.h"
 #include "workloads/step_clock.h"
 #include "workloads/step_executor.h"
@@ -73,9 +78,12 @@ class PhaseTimer {
 // Everything that one block needs while it runs, in the order in which it comes to life.
 class BlockRun {
  public:
-  BlockRun(const BlockConfig& block, Sampler& sampler, const std::function<void()>& after_steps)
+  // `world`: null with one rank.
+  BlockRun(const BlockConfig& block, Sampler& sampler, const std::function<void()>& after_steps,
+           World* world)
       : block_(block),
         config_(block.config),
+        world_(world),
         sampler_(sampler),
         after_steps_(after_steps),
         file_(block.data_path),
@@ -112,6 +120,11 @@ class BlockRun {
     PhaseTimer phases;
     record.environment = environment_of(config_);
     TrainStep& train_step = made_train_step.emplace(config_, num_data_steps());
+    std::optional<GradientReducer> reducer;
+    if (world_ != nullptr) {
+      train_step.synchronize_with(
+          reducer.emplace(config_, trained_parameters_of(train_step), *world_));
+    }
     if (memory_) own_lasting(train_step);
     record.weights_hash = train_step.model().weights_hash();
     phases.end("model_ns");
@@ -141,6 +154,24 @@ class BlockRun {
     phases.end("record_ns");
     record.evidence["phases"] = phases.durations();
     check_finite(record);
+    if (world_ != nullptr) become_the_worlds(record);
+  }
+
+  // Rank 0's record then holds the numbers of all ranks.
+  void become_the_worlds(BlockRecord& record) const {
+    const std::vector<std::string> texts = world_->gather(to_json(record).dump());
+    if (texts.empty()) return;
+    std::vector<BlockRecord> ranks;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      ranks.push_back(block_record_from_json(nlohmann::json::parse(texts[i]),
+                                             fmt::format("record of rank {}", i)));
+    }
+    record = record_of_world(ranks);
+  }
+
+  // Ranks must do the same number of steps: what rank 0 measured decides.
+  std::int64_t as_rank_0_says(std::int64_t value) const {
+    return world_ == nullptr ? value : std::stoll(world_->from_rank_0(std::to_string(value)));
   }
 
   std::int64_t num_data_steps() const { return block_.num_warmup_steps + num_measured_steps_; }
@@ -155,6 +186,7 @@ class BlockRun {
   }
 
   void run_step(DataFeed& feed, StepExecutor& executor, StepArrays& arrays) {
+    note_step_begin();
     const ScopedRange range(kStepRangeName.data());
     FedStep fed = feed.next();
     arrays.num_positions.push_back(fed.num_positions);
@@ -169,6 +201,14 @@ class BlockRun {
     std::vector<at::Tensor> parameters;
     for (const Parameter& parameter : train_step.model().parameters()) {
       parameters.push_back(parameter.value);
+    }
+    return parameters;
+  }
+
+  static std::vector<at::Tensor> trained_parameters_of(const TrainStep& train_step) {
+    std::vector<at::Tensor> parameters;
+    for (const Parameter& parameter : train_step.model().parameters()) {
+      if (parameter.is_trained) parameters.push_back(parameter.value);
     }
     return parameters;
   }
@@ -285,18 +325,21 @@ class BlockRun {
       }
       events.push_back(num_events(executor) != before);
       const std::int64_t observed_ns = clock->end_step();
-      if (observed_ns < 0) continue;
-      elapsed_ns += static_cast<double>(observed_ns);
-      if (detector.feed(observed_ns, events[num_fed++]) || elapsed_ns > limit_ns) break;
+      bool is_enough = false;
+      if (observed_ns >= 0) {
+        elapsed_ns += static_cast<double>(observed_ns);
+        is_enough = detector.feed(observed_ns, events[num_fed++]) || elapsed_ns > limit_ns;
+      }
+      if (as_rank_0_says(is_enough ? 1 : 0) != 0) break;
     }
     const std::size_t num_run = all.size();
     take_times(all, clock->finish());
     record.samples = sampler_.stop();
 
     // The steps from the detected end of the warm-up on are the clean ones.
-    const std::size_t num_warmup = detector.is_settled()
-                                       ? static_cast<std::size_t>(*detector.num_warmup_steps())
-                                       : num_run / 2;
+    const auto num_warmup = static_cast<std::size_t>(
+        as_rank_0_says(detector.is_settled() ? *detector.num_warmup_steps()
+                                             : static_cast<std::int64_t>(num_run / 2)));
     split(all, num_warmup, record);
     for (const std::int64_t wall_ns : record.steps.step_wall_ns) record.measured_wall_ns += wall_ns;
     record.evidence["detected_warmup_steps"] = num_warmup;
@@ -415,6 +458,7 @@ class BlockRun {
 
   const BlockConfig& block_;
   const RunConfig& config_;
+  World* world_;
   Sampler& sampler_;
   const std::function<void()>& after_steps_;
   TokenFile file_;
@@ -428,10 +472,40 @@ class BlockRun {
   std::int64_t num_steps_run_ = 0;
 };
 
+// The world of a block, which an error leaves to itself: its end would wait for the other ranks,
+// and they wait for this one.
+class JoinedWorld {
+ public:
+  JoinedWorld(const BlockConfig& block, const RankPlace& place) {
+    if (block.world_size > 1) world_ = World::join(block, place);
+  }
+  ~JoinedWorld() {
+    if (std::uncaught_exceptions() > num_exceptions_) static_cast<void>(world_.release());
+  }
+  JoinedWorld(const JoinedWorld&) = delete;
+  JoinedWorld& operator=(const JoinedWorld&) = delete;
+  World* get() const { return world_.get(); }
+
+ private:
+  int num_exceptions_ = std::uncaught_exceptions();
+  std::unique_ptr<World> world_;
+};
+
+// What an error of the library says in one line. A rank that only waited in vain says so first:
+// another one is to blame.
+std::string reason_of(const c10::Error& error, int world_size) {
+  const std::string text = error.what_without_backtrace();
+  const std::string line = text.substr(0, text.find('\n'));
+  const bool has_waited = text.find("for the other ranks") != std::string::npos ||
+                          text.find("timeout") != std::string::npos ||
+                          text.find("Timeout") != std::string::npos;
+  return world_size > 1 && has_waited ? std::string(kWaitedForRanks) + line : line;
+}
+
 }  // namespace
 
 BlockRecord run_block(const BlockConfig& block, Sampler& sampler,
-                      const std::function<void()>& after_steps) {
+                      const std::function<void()>& after_steps, const RankPlace& place) {
   const RunConfig& config = block.config;
   validate(config);
   BlockRecord record{.kind = block.kind,
@@ -464,7 +538,8 @@ BlockRecord run_block(const BlockConfig& block, Sampler& sampler,
     record.evidence["attention"] = to_json(config, choice);
     const std::string refusal = why_attention_cannot_run(config, choice);
     if (!refusal.empty()) return end_as(BlockStatus::kUnsupported, refusal);
-    BlockRun run(block, sampler, after_steps);
+    const JoinedWorld world(block, place);
+    BlockRun run(block, sampler, after_steps, world.get());
     run.run(record);
   } catch (const c10::OutOfMemoryError& error) {
     const std::string text = error.what_without_backtrace();
@@ -474,7 +549,7 @@ BlockRecord run_block(const BlockConfig& block, Sampler& sampler,
     const bool is_oom = text.find("out of memory") != std::string::npos ||
                         text.find("can't allocate memory") != std::string::npos;  // CPU.
     return end_as(is_oom ? BlockStatus::kOom : BlockStatus::kCrash,
-                  text.substr(0, text.find('\n')));
+                  reason_of(error, block.world_size));
   } catch (const std::bad_alloc&) {
     return end_as(BlockStatus::kOom, "the host ran out of memory");
   }

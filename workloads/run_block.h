@@ -4,6 +4,7 @@
 
 #include "harness/block.h"
 #include "harness/machine.h"
+#include "harness/ranks/rank_place.h"
 
 namespace steplens {
 
@@ -15,7 +16,12 @@ namespace steplens {
 /// `sampler` collects curves while the measured steps run. `after_steps` is called once the device
 /// has finished the measured steps of a block that is no pilot, outside all clocks and before
 /// anything else runs on the device.
+///
+/// Of a block of several ranks this is one, at `place`; all of them must call it. Rank 0's record
+/// then speaks of all (`record_of_world`), the others' of their own share. A rank whose record has
+/// a status that its own error caused must end its process at once, without clean-up: the others
+/// wait.
 BlockRecord run_block(const BlockConfig& block, Sampler& sampler,
-                      const std::function<void()>& after_steps = {});
+                      const std::function<void()>& after_steps = {}, const RankPlace& place = {});
 
 }  // namespace steplens

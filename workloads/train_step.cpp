@@ -69,23 +69,29 @@ at::Tensor TrainStep::accumulate(const DeviceStep& step) {
   SL_CHECK(step.num_loss_tokens > 0);
   const double weight = 1.0 / static_cast<double>(step.num_loss_tokens);
   at::Tensor total;
-  for (const DeviceMicroBatch& micro : step.micro_batches) {
+  for (std::size_t i = 0; i < step.micro_batches.size(); ++i) {
+    const DeviceMicroBatch& micro = step.micro_batches[i];
+    const bool is_last = i + 1 == step.micro_batches.size();
     const ScopedRange micro_step("micro-step");
     at::Tensor loss;
     {
       const ScopedRange forward("forward");
       const AutocastScope autocast(autocast_mode(config_));
+      if (sync_ != nullptr) sync_->before_forward(is_last);
       const at::Tensor sum = model_.loss_sum(micro.tokens_BT, micro.targets_BT);
       const ScopedRange mean("loss");
       loss = sum * weight;
     }
     {
       const ScopedRange backward("backward");
-      if (scaler_.is_active()) {
-        (loss * scaler_.scale()).backward();
-      } else {
-        loss.backward();
+      at::Tensor root = loss;
+      if (sync_ != nullptr) {
+        sync_->before_backward(is_last);
+        // Ranks are averaged, and `weight` divides by the tokens of all of them already.
+        root = root * static_cast<double>(config_.world_size);
       }
+      if (scaler_.is_active()) root = root * scaler_.scale();
+      root.backward();
     }
     const ScopedRange other("other");
     const at::Tensor detached = loss.detach();
@@ -132,7 +138,14 @@ void TrainStep::run(const DeviceStep& step) {
 
 void TrainStep::reset_gradients() {
   for (const Parameter& parameter : model_.parameters()) {
-    if (parameter.is_trained) at::Tensor(parameter.value).mutable_grad().reset();
+    if (!parameter.is_trained) continue;
+    at::Tensor& gradient = at::Tensor(parameter.value).mutable_grad();
+    if (sync_ == nullptr) {
+      gradient.reset();
+    } else if (gradient.defined()) {
+      const c10::AutoGradMode no_grad(false);
+      gradient.zero_();
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "harness/run_config.h"
+#include "workloads/gradient_sync.h"
 #include "workloads/model.h"
 #include "workloads/optimizer.h"
 
@@ -45,15 +46,23 @@ class StepLog {
 /// on the device by a step count that lives there, so a captured step moves along the schedule.
 /// Nothing here reads from the device, except where the config asks for it
 /// (sync_every_micro_step, fp16 without the fused optimizer).
+///
+/// With several ranks each runs its share of every micro-batch. The loss that is logged is then
+/// this rank's part of the sum; gradient norm, clip and update are those of the whole gradient.
 class TrainStep {
  public:
   /// `max_steps`: the most steps that will be run, warm-up included.
   TrainStep(const RunConfig& config, std::int64_t max_steps);
 
+  /// From the next step on, gradients are summed over config.world_size ranks by `sync`, which must
+  /// outlive this.
+  void synchronize_with(GradientSync& sync) { sync_ = &sync; }
+
   /// Enqueues (CUDA) or computes (CPU) one step.
   void run(const DeviceStep& step);
 
-  /// Gradients become undefined: the next backward pass allocates them anew.
+  /// Gradients become undefined: the next backward pass allocates them anew. With several ranks
+  /// they become zero where they are, because they are views of what is sent.
   void reset_gradients();
 
   /// The host counts steps too, for what takes host numbers. A replayed graph counts 1 by this, a
@@ -68,6 +77,7 @@ class TrainStep {
   at::Tensor accumulate(const DeviceStep& step);
 
   RunConfig config_;
+  GradientSync* sync_ = nullptr;  // Null with one rank.
   Model model_;
   LossScaler scaler_;
   std::unique_ptr<AdamW> optimizer_;

@@ -7,16 +7,23 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <string_view>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include "harness/block.h"
 #include "harness/build_info.h"
 #include "harness/error.h"
 #include "harness/files.h"
+#include "harness/ranks/launch.h"
+#include "harness/ranks/rank_place.h"
+#include "harness/ranks/rank_progress.h"
 #include "harness/trace/trace_reader.h"
 #include "harness/trace/trace_request.h"
 #include "harness/trace/trace_writer.h"
@@ -36,6 +43,8 @@ constexpr std::string_view kHelp =
     "\n"
     "`steplens matrix` starts it; to run one by hand:\n"
     "  STEPLENS_BLOCK_CONFIG=block_config.json steplens-worker\n"
+    "of a block for several ranks, under torchrun, mpirun or srun:\n"
+    "  mpirun -n 2 -x STEPLENS_BLOCK_CONFIG=block_config.json steplens-worker\n"
     "writes block.json into the config's output_folder. `steplens run --help` makes such a "
     "config.\n"
     "\n"
@@ -204,14 +213,69 @@ void finish_memory(const steplens::BlockConfig& block, steplens::BlockRecord& re
   }
 }
 
+// Which GPU is this rank's, before CUDA is first used. Steplens's own launcher has shown it only
+// that one; others show all of the host's to each rank.
+void choose_gpu(steplens::BlockConfig& block, const steplens::RankPlace& place) {
+  if (block.config.device != steplens::Device::kCuda) return;
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (std::getenv(steplens::kOwnLauncherVariable) != nullptr && visible != nullptr) {
+    block.device_id = visible;
+    return;
+  }
+  std::string own = std::to_string(place.local_rank);
+  if (visible != nullptr) {
+    std::istringstream list(visible);
+    for (int i = 0; i <= place.local_rank; ++i) {
+      if (!std::getline(list, own, ',')) {
+        throw steplens::ConfigError(
+            fmt::format("CUDA_VISIBLE_DEVICES={}: local rank {} has no GPU; NCCL takes one a rank",
+                        visible, place.local_rank));
+      }
+    }
+  }
+  ::setenv("CUDA_VISIBLE_DEVICES", own.c_str(), 1);
+  block.device_id.clear();
+}
+
+// Takes its place among the ranks of a block. From then on its progress can be read from outside.
+steplens::RankPlace become_rank(steplens::BlockConfig& block) {
+  using namespace steplens;
+  const RankPlace place =
+      place_in_block([](const char* name) { return std::getenv(name); }, block.world_size);
+  if (block.world_size == 1) return place;
+  if (std::getenv(kOwnLauncherVariable) != nullptr) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() == 1) std::_Exit(1);  // The launcher died before that.
+  }
+  block.rank = place.rank;
+  begin_rank_progress(rank_progress_path(block.output_folder, block.rank));
+  choose_gpu(block, place);
+  return place;
+}
+
+// Ends a rank that failed by itself: the others wait for it, and so would a clean end.
+void end_failed_rank(const steplens::BlockConfig& block, const steplens::BlockRecord& record) {
+  using namespace steplens;
+  if (block.world_size == 1) return;
+  if (record.status != BlockStatus::kCrash && record.status != BlockStatus::kOom) {
+    note_rank_end(RankState::kDone);
+    return;
+  }
+  note_rank_end(RankState::kFailed, record.reason);
+  std::fprintf(stderr, "steplens-worker: rank %d: %s\n", block.rank, record.reason.c_str());
+  std::fflush(nullptr);
+  std::_Exit(3);
+}
+
 int run() {
   using namespace steplens;
   if (!wait_for_block()) return 0;
-  const BlockConfig block = block_config_from_environment();
+  BlockConfig block = block_config_from_environment();
+  const RankPlace place = become_rank(block);
   const TracedBlock traced(block);
   const std::string gpu = block.config.device == Device::kCuda ? block.device_id : "";
   const auto sampler = make_block_sampler(gpu);
-  BlockRecord record = run_block(block, *sampler, [&] { traced.end_window(); });
+  BlockRecord record = run_block(block, *sampler, [&] { traced.end_window(); }, place);
   if (record.status == BlockStatus::kOk && is_throttled_by_hardware(record.samples)) {
     record.status = BlockStatus::kInvalid;
     record.reason = "the hardware slowed the GPU down during the measured steps";
@@ -224,7 +288,14 @@ int run() {
   const std::string name =
       block.rank == 0 ? "block.json" : fmt::format("block.rank{}.json", block.rank);
   write_json_atomically(block.output_folder / name, to_json(record));
+  end_failed_rank(block, record);
   return 0;
+}
+
+int fail(const char* reason, int exit_code) {
+  std::fprintf(stderr, "steplens-worker: %s\n", reason);
+  steplens::note_rank_end(steplens::RankState::kFailed, reason);
+  return exit_code;
 }
 
 }  // namespace
@@ -238,13 +309,10 @@ int main(int argc, char** argv) {
   try {
     return run();
   } catch (const steplens::ConfigError& error) {
-    std::fprintf(stderr, "steplens-worker: %s\n", error.what());
-    return 2;
+    return fail(error.what(), 2);
   } catch (const steplens::DeviceError& error) {
-    std::fprintf(stderr, "steplens-worker: %s\n", error.what());
-    return 3;
+    return fail(error.what(), 3);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "steplens-worker: %s\n", error.what());
-    return 3;
+    return fail(error.what(), 3);
   }
 }

@@ -38,6 +38,10 @@ void add_work_flags(CLI::App& app, ExperimentFlags& flags) {
   app.add_option("--model", flags.model, "model to train; `steplens list models` shows all");
   app.add_option("--device", flags.device,
                  "auto | cpu | cuda (default auto: a GPU if there is one)");
+  app.add_option("--ranks", flags.ranks,
+                 "processes that train one model, data-parallel (default 1): over NCCL with a GPU "
+                 "each, on CPUs over MPI")
+      ->check(CLI::PositiveNumber);
   app.add_option("--set", flags.settings,
                  "key=value: change the baseline (repeatable); `steplens list keys`")
       ->allow_extra_args(false);
@@ -100,6 +104,7 @@ Experiment experiment_of(const ExperimentFlags& flags) {
   words.title = flags.title;
   words.model = flags.model;
   words.device = flags.device;
+  words.ranks = flags.ranks;
   words.data = flags.data;
   for (const std::string& setting : flags.settings)
     words.settings.push_back(parse_setting(setting));
@@ -135,6 +140,7 @@ RunConfig baseline_of(const Experiment& experiment, const CliContext& context, M
     }
     set_config_field(config, key, value);
   }
+  if (experiment.ranks) config.world_size = *experiment.ranks;
   return config;
 }
 

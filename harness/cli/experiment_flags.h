@@ -17,6 +17,7 @@ struct ExperimentFlags {
   std::optional<std::string> title;
   std::optional<std::string> model;
   std::optional<std::string> device;
+  std::optional<int> ranks;
   std::optional<std::string> data;
   std::vector<std::string> settings;
   std::optional<std::string> toggles;

@@ -28,7 +28,7 @@ std::string value_of(const ConfigField& field, const RunConfig& config) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// Keys that --device and --model set, so that --set need not.
+// Keys that --device, --model and --ranks set, so that --set need not.
 bool follows_from_model(std::string_view key) {
   constexpr std::array<std::string_view, 11> kKeys = {
       "device",   "model",     "num_layers", "d_model", "num_heads", "num_kv_heads",
@@ -124,6 +124,9 @@ std::string matrix_command(const Manifest& manifest) {
   std::vector<std::string> words = {"steplens matrix",
                                     fmt::format("--device {}", name_of(manifest.baseline.device)),
                                     "--model " + quoted(manifest.baseline.model)};
+  if (manifest.baseline.world_size > 1) {
+    words.push_back(fmt::format("--ranks {}", manifest.baseline.world_size));
+  }
   for (std::string& word : settings_of(manifest.baseline)) words.push_back(std::move(word));
   for (std::string& word : choices_of(manifest)) words.push_back(std::move(word));
   words.push_back(fmt::format("--rounds {}", manifest.num_rounds_planned));

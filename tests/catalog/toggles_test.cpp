@@ -61,24 +61,28 @@ TEST(AllToggles, EveryRuleOfEvidenceNamesALevelAndEveryCudaLevelHasOne) {
   }
 }
 
-TEST(AllToggles, LevelsForAGpuSayWhyNotOnACpu) {
+TEST(AllToggles, LevelsForAGpuOrSeveralRanksSayWhyNotOnOneCpu) {
   const RunConfig cpu = baseline_config(Device::kCpu, "nano");
-  const std::set<std::string> gpu_only = {"attention=mem_efficient",
-                                          "attention=cudnn",
-                                          "graph=on",
-                                          "precision=tf32",
-                                          "precision=bf16",
-                                          "precision=fp16",
-                                          "data=pinned",
-                                          "allocator=expandable_segments",
-                                          "tracing=null",
-                                          "tracing=full"};
+  const std::set<std::string> elsewhere = {"attention=mem_efficient",
+                                           "attention=cudnn",
+                                           "graph=on",
+                                           "precision=tf32",
+                                           "precision=bf16",
+                                           "precision=fp16",
+                                           "data=pinned",
+                                           "allocator=expandable_segments",
+                                           "no_sync=on",
+                                           "bucket_mb=1",
+                                           "bucket_mb=5",
+                                           "bucket_mb=100",
+                                           "tracing=null",
+                                           "tracing=full"};
   for (const Toggle& toggle : all_toggles()) {
     for (const Level& level : toggle.levels) {
       const std::string name = std::string(toggle.name) + "=" + std::string(level.name);
       const bool is_refused = level.why_not != nullptr && !level.why_not(cpu).empty();
       if (toggle.name == "accumulation") continue;  // Depends on the batch, tested below.
-      EXPECT_EQ(is_refused, gpu_only.contains(name)) << name;
+      EXPECT_EQ(is_refused, elsewhere.contains(name)) << name;
     }
   }
 }
@@ -92,6 +96,17 @@ TEST(WhyNot, RefusesAccumulationThatDoesNotDivideTheBatch) {
   EXPECT_NE(why_not(config), "");
   config.accumulation_holds = AccumulationHolds::kMicroBatch;
   EXPECT_EQ(why_not(config), "");
+}
+
+TEST(WhyNot, RefusesNoSyncWithOneRankOrOneMicroStep) {
+  RunConfig config = baseline_config(Device::kCpu, "nano");
+  config.no_sync = true;
+  config.num_accumulation = 2;
+  EXPECT_NE(why_not(config).find("one rank"), std::string_view::npos);
+  config.world_size = 2;
+  EXPECT_EQ(why_not(config), "");
+  config.num_accumulation = 1;
+  EXPECT_NE(why_not(config).find("one micro-step"), std::string_view::npos);
 }
 
 TEST(WhyNot, RefusesWhatAGraphCannotHold) {

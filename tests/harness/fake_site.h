@@ -76,12 +76,19 @@ class FakeWorld {
   std::function<FakeBlock(const BlockConfig& block, int attempt)> answer =
       [](const BlockConfig&, int) { return FakeBlock{}; };
   std::function<void()> on_sleep = [] {};
-  std::vector<BlockConfig> ran;  // All blocks that were started, in order.
+  std::vector<std::vector<ProcessSpec>> worlds;  // The ranks of each block that had several.
+  std::vector<BlockConfig> ran;                  // All blocks that were started, in order.
   std::ostringstream output;
 
   RunSite site() {
     return {.machine = &machine,
             .run_process = [this](const ProcessSpec& spec, const auto&) { return run(spec); },
+            .run_processes =
+                [this](const std::vector<ProcessSpec>& specs, const auto&) {
+                  // Rank 0 writes for all, and they end alike.
+                  worlds.push_back(specs);
+                  return std::vector<ProcessResult>(specs.size(), run(specs.front()));
+                },
             .stop_request = [this] { return stop; },
             .now_s = [this] { return now_s; },
             .sleep_s =
@@ -152,6 +159,7 @@ class FakeWorld {
                        .kind = block.kind,
                        .arm = block.arm,
                        .round_index = block.round_index,
+                       .world_size = block.world_size,
                        .config = block.config};
     const bool is_pilot = block.kind == BlockKind::kPilot;
     fill(record.warmup, is_pilot ? fake.detected_warmup_steps : block.num_warmup_steps, block,

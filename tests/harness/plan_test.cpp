@@ -187,9 +187,10 @@ TEST(MakePlan, RefusesABaselineThatCannotRun) {
   EXPECT_THAT([&] { make_plan(request, vocabulary()); },
               ThrowsMessage<ConfigError>(HasSubstr("the baseline cannot run")));
   request = request_of("attention");
-  request.baseline.world_size = 2;
+  request.baseline.world_size = 5'000;
+  request.baseline.global_batch_size = 5'000;
   EXPECT_THAT([&] { make_plan(request, vocabulary()); },
-              ThrowsMessage<ConfigError>(HasSubstr("world_size=2")));
+              ThrowsMessage<ConfigError>(HasSubstr("ranks=5000")));
 }
 
 // ---- Grid. ----

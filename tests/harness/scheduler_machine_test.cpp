@@ -57,6 +57,49 @@ TEST(RunPlan, TellsBlocksTheirGpu) {
   EXPECT_EQ(world.open().manifest.rounds[0].machine_id, "GPU-b");
 }
 
+TEST(RunPlan, GivesEachRankItsGpu) {
+  FakeWorld world;
+  world.machine.gpu_list = {{.uuid = "GPU-a", .name = "H"}, {.uuid = "GPU-b", .name = "H"}};
+  Plan plan = gpu_plan(1);
+  plan.baseline.world_size = 2;
+  for (Arm& arm : plan.arms) arm.config.world_size = 2;
+  EXPECT_EQ(world.start(plan).end, RunEnd::kDone);
+  EXPECT_EQ(world.open().manifest.world_size, 2);
+  ASSERT_FALSE(world.worlds.empty());
+  EXPECT_EQ(world.worlds.size(), world.ran.size()) << "no block ran alone";
+  for (const std::vector<ProcessSpec>& ranks : world.worlds) {
+    ASSERT_EQ(ranks.size(), 2u);
+    EXPECT_THAT(ranks[0].environment, Contains(testing::Pair("CUDA_VISIBLE_DEVICES", "GPU-a")));
+    EXPECT_THAT(ranks[1].environment, Contains(testing::Pair("CUDA_VISIBLE_DEVICES", "GPU-b")));
+  }
+  EXPECT_EQ(world.ran.front().world_size, 2);
+
+  FakeWorld smaller;
+  smaller.machine.gpu_list = {{.uuid = "GPU-a", .name = "H"}};
+  EXPECT_THAT([&] { smaller.start(plan); },
+              ThrowsMessage<ConfigError>(HasSubstr("this machine has 1")));
+  EXPECT_FALSE(fs::exists(smaller.bundle()));
+}
+
+TEST(RunPlan, NamesTheRankThatRanOutOfMemory) {
+  FakeWorld world;
+  world.machine.gpu_list = {{.uuid = "GPU-a", .name = "H"}, {.uuid = "GPU-b", .name = "H"}};
+  Plan plan = gpu_plan(1);
+  plan.baseline.world_size = 2;
+  for (Arm& arm : plan.arms) arm.config.world_size = 2;
+  world.answer = [](const BlockConfig& block, int) {
+    if (block.arm == "baseline") return FakeBlock{};
+    BlockRecord record{
+        .status = BlockStatus::kOom, .reason = "3 GiB more", .rank = 1, .config = block.config};
+    write_json_atomically(block.output_folder / "block.rank1.json", to_json(record));
+    return FakeBlock{.signal = 15};  // Rank 0 was stopped.
+  };
+  world.start(plan);
+  const Bundle bundle = world.open();
+  EXPECT_EQ(bundle.manifest.failed_arms.at("attention=math").get<std::string>(),
+            "oom, 2 times: rank 1: 3 GiB more");
+}
+
 TEST(RunPlan, GoesOnWithAnotherGpuOfTheSameModelOnly) {
   FakeWorld world;
   world.machine.gpu_list = {{.uuid = "GPU-a", .name = "H"}};

@@ -60,6 +60,10 @@ TEST(Prove, ComparesCountsWithTheReferencesPilotStrictly) {
   EXPECT_EQ(prove_claims(more, {{"n", 4}}, {{"n", 4}}).proof, Proof::kNoEffect);
   EXPECT_EQ(prove_claims(fewer, {{"n", 3}}, {{"n", 4}}).proof, Proof::kProven);
   EXPECT_EQ(prove_claims(fewer, {{"n", 4}}, {{"n", 4}}).proof, Proof::kNoEffect);
+  const std::vector<ProofClaim> other = {{"n", Claim::kOtherThanReference}};
+  EXPECT_EQ(prove_claims(other, {{"n", 3}}, {{"n", 4}}).proof, Proof::kProven);
+  EXPECT_EQ(prove_claims(other, {{"n", 5}}, {{"n", 4}}).proof, Proof::kProven);
+  EXPECT_EQ(prove_claims(other, {{"n", 4}}, {{"n", 4}}).proof, Proof::kNoEffect);
 }
 
 TEST(Prove, CountsACounterThatThePilotLacksAsZero) {

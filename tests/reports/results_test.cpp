@@ -442,6 +442,11 @@ TEST(ComputeResults, GivesMfuWithItsDenominatorOrAReason) {
   EXPECT_FALSE(row(results, "precision=fp32").mfu_causal_ratio);
   EXPECT_EQ(row(results, "precision=fp32").mfu_reason, "the bf16 peak does not apply to fp32");
 
+  // The same rate of two ranks, which have a GPU each.
+  builder.manifest().arms[0].config.world_size = 2;
+  EXPECT_NEAR(*row(compute_results(builder.bundle()), "baseline").mfu_causal_ratio,
+              0.5 * 1e6 * 688'128 / 989.4e12, 1e-15);
+
   builder.manifest().gpu_name = "";
   EXPECT_EQ(row(compute_results(builder.bundle()), "baseline").mfu_reason,
             "no GPU, so no peak to compare with");

@@ -61,6 +61,28 @@ std::string_view no_accumulation(const RunConfig& config, std::int64_t accumulat
              : "global_batch is not a multiple of this accumulation x world_size";
 }
 
+std::string_view one_rank(const RunConfig& config) {
+  return config.world_size > 1 ? "" : "one rank: no gradients are exchanged (--ranks 2)";
+}
+
+std::string_view no_no_sync(const RunConfig& config) {
+  if (config.world_size == 1) return one_rank(config);
+  return config.num_accumulation > 1
+             ? ""
+             : "one micro-step a step, which synchronises in any case; set accumulation";
+}
+
+template <std::int64_t kMebibytes>
+constexpr Level bucket_level(std::string_view name) {
+  return {.name = name,
+          .apply = [](RunConfig& config) { config.bucket_mb = kMebibytes; },
+          .why_not =
+              [](const RunConfig& config) {
+                // The default says nothing where there is nothing to send.
+                return kMebibytes == RunConfig{}.bucket_mb ? std::string_view() : one_rank(config);
+              }};
+}
+
 template <std::int64_t kAccumulation>
 constexpr Level accumulation_level(std::string_view name) {
   return {
@@ -124,6 +146,16 @@ constexpr Level kBatching[] = {
     {.name = "padded", .apply = [](RunConfig& c) { c.batching = Batching::kPadded; }},
     {.name = "bucketed", .apply = [](RunConfig& c) { c.batching = Batching::kBucketed; }},
 };
+constexpr Level kNoSync[] = {
+    {.name = "off", .apply = [](RunConfig& c) { c.no_sync = false; }},
+    {.name = "on", .apply = [](RunConfig& c) { c.no_sync = true; }, .why_not = no_no_sync},
+};
+constexpr Level kBucketMb[] = {
+    bucket_level<1>("1"),
+    bucket_level<5>("5"),
+    bucket_level<25>("25"),
+    bucket_level<100>("100"),
+};
 constexpr Level kSyncEveryMicroStep[] = {
     {.name = "off", .apply = [](RunConfig& c) { c.sync_every_micro_step = false; }},
     {.name = "on", .apply = [](RunConfig& c) { c.sync_every_micro_step = true; }},
@@ -170,6 +202,7 @@ constexpr std::string_view kMath = "aten::_scaled_dot_product_attention_math";
 constexpr std::string_view kFused = "aten::_fused_adamw_";
 constexpr std::string_view kLerp = "aten::lerp_";
 constexpr std::string_view kForeachLerp = "aten::_foreach_lerp_";
+constexpr std::string_view kAllReduce = "c10d::allreduce_";
 
 constexpr EvidenceRule kAttentionEvidence[] = {
     {"math", Device::kCpu, kMath, Claim::kPresent},
@@ -282,6 +315,24 @@ constexpr EvidenceRule kBatchingEvidence[] = {
     {"bucketed", Device::kCpu, "distinct_row_lengths", Claim::kMoreThanReference},
     {"bucketed", Device::kCuda, "distinct_row_lengths", Claim::kMoreThanReference},
 };
+constexpr EvidenceRule kNoSyncEvidence[] = {
+    {"on", Device::kCpu, kAllReduce, Claim::kPresent},
+    {"on", Device::kCpu, kAllReduce, Claim::kFewerThanReference},
+    {"off", Device::kCpu, kAllReduce, Claim::kMoreThanReference},
+    {"on", Device::kCuda, kAllReduce, Claim::kPresent},
+    {"on", Device::kCuda, kAllReduce, Claim::kFewerThanReference},
+    {"off", Device::kCuda, kAllReduce, Claim::kMoreThanReference},
+};
+constexpr EvidenceRule kBucketMbEvidence[] = {
+    {"1", Device::kCpu, kAllReduce, Claim::kMoreThanReference},
+    {"5", Device::kCpu, kAllReduce, Claim::kOtherThanReference},
+    {"25", Device::kCpu, kAllReduce, Claim::kOtherThanReference},
+    {"100", Device::kCpu, kAllReduce, Claim::kFewerThanReference},
+    {"1", Device::kCuda, kAllReduce, Claim::kMoreThanReference},
+    {"5", Device::kCuda, kAllReduce, Claim::kOtherThanReference},
+    {"25", Device::kCuda, kAllReduce, Claim::kOtherThanReference},
+    {"100", Device::kCuda, kAllReduce, Claim::kFewerThanReference},
+};
 constexpr EvidenceRule kSyncEvidence[] = {
     {"on", Device::kCpu, "loss_reads", Claim::kPresent},
     {"on", Device::kCuda, "loss_reads", Claim::kPresent},
@@ -372,6 +423,16 @@ constexpr Toggle kToggles[] = {
      .levels = kBatching,
      .evidence = kBatchingEvidence,
      .contract = Contract::kSameTokens},
+    {.name = "no_sync",
+     .summary = "ranks reduce gradients once a step instead of in every micro-step (DDP's no_sync)",
+     .key = "no_sync",
+     .levels = kNoSync,
+     .evidence = kNoSyncEvidence},
+    {.name = "bucket_mb",
+     .summary = "MiB of gradients that the ranks send in one all-reduce, at most",
+     .key = "bucket_mb",
+     .levels = kBucketMb,
+     .evidence = kBucketMbEvidence},
     {.name = "sync_every_micro_step",
      .summary = "wait for the device and read the loss after every micro-step",
      .key = "sync_every_micro_step",
@@ -429,6 +490,9 @@ std::string_view why_not(const RunConfig& config) {
     }
   }
   if (config.graph) {
+    if (config.world_size > 1) {
+      return "graph=on is not made for several ranks yet: their all-reduces would be in the graph";
+    }
     if (config.optimizer == Optimizer::kLoop) {
       return "graph=on bakes the loop optimizer's bias correction into the graph; take "
              "optimizer=foreach or fused";
