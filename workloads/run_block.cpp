@@ -28,6 +28,7 @@
 #include "workloads/catalog/data_hash.h"
 #include "workloads/catalog/toggles.h"
 #include "workloads/catalog/token_file.h"
+#include "workloads/catalog/world_data.h"
 #include "workloads/data_feed.h"
 #include "workloads/device_info.h"
 #include "workloads/evidence.h"
@@ -166,7 +167,17 @@ class BlockRun {
       ranks.push_back(block_record_from_json(nlohmann::json::parse(texts[i]),
                                              fmt::format("record of rank {}", i)));
     }
-    record = record_of_world(ranks);
+    const Region regions[] = {
+        {block_.first_data_step_index, block_.num_warmup_steps},
+        {block_.first_data_step_index + block_.num_warmup_steps, num_measured_steps_}};
+    const WorldDataHashes hashes = world_data_hashes(file_, config_, regions, num_steps_run_);
+    record = record_of_world(ranks, hashes.all);
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      if (record.status == BlockStatus::kOk && ranks[i].data_hash != hashes.by_rank[i]) {
+        record.status = BlockStatus::kInvalid;
+        record.reason = fmt::format("rank {} trained on other tokens than its share", i);
+      }
+    }
   }
 
   // Ranks must do the same number of steps: what rank 0 measured decides.

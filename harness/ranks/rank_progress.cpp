@@ -168,16 +168,20 @@ std::string blame_in_world(const std::vector<RankReport>& reports, bool is_timeo
   }
   // All that were still there when somebody's patience ended; one that is behind holds up the rest.
   const RankReport* behind = nullptr;
+  int num_silent = 0;  // Ranks that neither ended nor said that they waited.
   for (const RankReport& report : reports) {
     if (report.state == RankState::kDone || is_waiter(report)) continue;
     if (report.state == RankState::kAbsent) {
       return fmt::format("rank {} never began", report.rank);
     }
+    ++num_silent;
     if (behind == nullptr || report.num_collectives < behind->num_collectives) behind = &report;
   }
   if (behind == nullptr) return "";
   const auto most = std::ranges::max(reports, {}, &RankReport::num_collectives).num_collectives;
-  return behind->num_collectives < most
+  // One that stopped inside of a collective has entered as many as those that wait in it.
+  const bool is_alone = has_waiter && num_silent == 1;
+  return behind->num_collectives < most || is_alone
              ? fmt::format("rank {} did not go on {}, while others waited for it", behind->rank,
                            place_of(*behind))
              : fmt::format("no rank went on; rank {} was {}", behind->rank, place_of(*behind));

@@ -47,8 +47,8 @@ std::vector<RankReport> read_rank_reports(const std::filesystem::path& folder, i
 
 /// Who broke a world that ended early, or is stuck, and where:
 /// "rank 1 died in step 3, backward". Of ranks that failed the one named is the first that did not
-/// merely wait for others; of ranks that hang it is the one that entered the fewest collectives.
-/// Empty if all are done.
+/// merely wait for others; of ranks that hang it is the one that entered the fewest collectives, or
+/// the only one that did not say that it waited. Empty if all are done.
 std::string blame_in_world(const std::vector<RankReport>& reports, bool is_timeout);
 
 /// What the reason of a rank begins with that gave up waiting for the others.

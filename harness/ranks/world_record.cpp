@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "harness/error.h"
-#include "harness/files.h"
 
 namespace steplens {
 namespace {
@@ -72,16 +72,12 @@ std::string_view contradiction(const BlockRecord& first, const BlockRecord& othe
 
 }  // namespace
 
-BlockRecord record_of_world(const std::vector<BlockRecord>& ranks) {
+BlockRecord record_of_world(const std::vector<BlockRecord>& ranks, std::string data_hash) {
   SL_CHECK(!ranks.empty());
   BlockRecord world = ranks.front();
-  std::string hashes;
   json rows = json::array();
-  for (const BlockRecord& rank : ranks) {
-    hashes += rank.data_hash;
-    rows.push_back(row_of(rank));
-  }
-  world.data_hash = sha256_hex(hashes);
+  for (const BlockRecord& rank : ranks) rows.push_back(row_of(rank));
+  world.data_hash = std::move(data_hash);
   world.evidence["ranks"] = rows;
   for (const BlockRecord& rank : ranks) {
     if (rank.status == BlockStatus::kOk) continue;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "harness/block.h"
@@ -9,11 +10,11 @@ namespace steplens {
 /// One record for the ranks of a block, from theirs in rank order: what block.json holds.
 ///
 /// Token counts and losses of a step are sums over the ranks, data_wait_ns is that of the rank that
-/// waited longest, durations are rank 0's. data_hash is the SHA-256 of the ranks' data hashes, one
-/// after the other. evidence.ranks has a row a rank; evidence.rank_skew_ratio is the mean over the
-/// measured steps of (longest - shortest step) / longest. The first status that is not ok is the
-/// block's, with the rank in its reason; ranks that disagree about steps, data or weights, before
-/// or after training, make the block kInvalid.
-BlockRecord record_of_world(const std::vector<BlockRecord>& ranks);
+/// waited longest, durations are rank 0's. `data_hash` is
+/// that of all ranks together. evidence.ranks has a row a rank; evidence.rank_skew_ratio is the
+/// mean over the measured steps of (longest - shortest step) / longest. The first status that is
+/// not ok is the block's, with the rank in its reason; ranks that disagree about steps, data or
+/// weights, before or after training, make the block kInvalid.
+BlockRecord record_of_world(const std::vector<BlockRecord>& ranks, std::string data_hash);
 
 }  // namespace steplens

@@ -96,6 +96,15 @@ TEST(BlameInWorld, NamesTheRankThatEnteredTheFewestCollectivesWhenOthersWaited) 
             "rank 1 did not go on in step 2, backward, while others waited for it");
 }
 
+TEST(BlameInWorld, NamesTheOnlyRankThatDidNotSayThatItWaited) {
+  std::vector<RankReport> reports = {running(0, 4, 9), running(1, 4, 9)};
+  EXPECT_EQ(blame_in_world(reports, true), "no rank went on; rank 0 was in step 3, backward");
+  reports[0] = with_state(reports[0], RankState::kFailed, std::string(kWaitedForRanks) + "x");
+  reports[1].state = RankState::kStopped;
+  EXPECT_EQ(blame_in_world(reports, false),
+            "rank 1 did not go on in step 3, backward, while others waited for it");
+}
+
 TEST(BlameInWorld, NamesARankThatNeverBeganAndNobodyIfAllAreDone) {
   EXPECT_EQ(blame_in_world({running(0, 0, 0), {.rank = 1}}, true), "rank 1 never began");
   EXPECT_EQ(blame_in_world({with_state(running(0, 1, 1), RankState::kStopped), {.rank = 1}}, false),

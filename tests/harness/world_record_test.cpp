@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harness/files.h"
-
 namespace steplens {
 namespace {
 
@@ -28,7 +26,7 @@ BlockRecord rank(int number, std::int64_t step_ns, std::int64_t num_tokens, doub
 }
 
 TEST(RecordOfWorld, AddsTokensAndLossesAndKeepsRank0sClock) {
-  const BlockRecord world = record_of_world({rank(0, 900, 10, 1.5), rank(1, 1000, 4, 0.5)});
+  const BlockRecord world = record_of_world({rank(0, 900, 10, 1.5), rank(1, 1000, 4, 0.5)}, "all");
   EXPECT_EQ(world.status, BlockStatus::kOk);
   EXPECT_EQ(world.rank, 0);
   EXPECT_EQ(world.steps.num_positions[0], 16);
@@ -38,7 +36,7 @@ TEST(RecordOfWorld, AddsTokensAndLossesAndKeepsRank0sClock) {
   EXPECT_DOUBLE_EQ(world.steps.grad_norm[0], 2.0);
   EXPECT_EQ(world.steps.step_wall_ns[0], 900);
   EXPECT_EQ(world.steps.data_wait_ns[0], 10);
-  EXPECT_EQ(world.data_hash, sha256_hex("data0data1"));
+  EXPECT_EQ(world.data_hash, "all");
   EXPECT_EQ(world.evidence["ranks"][1]["num_valid_tokens"], 4);
   EXPECT_EQ(world.evidence["ranks"][1]["mean_step_wall_ns"], 1000.0);
   EXPECT_DOUBLE_EQ(world.evidence["rank_skew_ratio"].get<double>(), 0.1);
@@ -47,12 +45,12 @@ TEST(RecordOfWorld, AddsTokensAndLossesAndKeepsRank0sClock) {
 TEST(RecordOfWorld, IsInvalidIfRanksContradict) {
   BlockRecord other = rank(1, 1, 4, 0.5);
   other.final_weights_hash = "another";
-  const BlockRecord world = record_of_world({rank(0, 1, 10, 1.5), other});
+  const BlockRecord world = record_of_world({rank(0, 1, 10, 1.5), other}, "all");
   EXPECT_EQ(world.status, BlockStatus::kInvalid);
   EXPECT_THAT(world.reason, HasSubstr("rank 1 ended with other weights than rank 0"));
   other = rank(1, 1, 4, 0.5);
   other.steps = {};
-  EXPECT_THAT(record_of_world({rank(0, 1, 10, 1.5), other}).reason,
+  EXPECT_THAT(record_of_world({rank(0, 1, 10, 1.5), other}, "all").reason,
               HasSubstr("rank 1 did another number of steps"));
 }
 
@@ -60,7 +58,7 @@ TEST(RecordOfWorld, TakesTheFirstStatusThatIsNotOk) {
   BlockRecord other = rank(1, 1, 4, 0.5);
   other.status = BlockStatus::kNan;
   other.reason = "measured step 0: loss nan";
-  const BlockRecord world = record_of_world({rank(0, 1, 10, 1.5), other});
+  const BlockRecord world = record_of_world({rank(0, 1, 10, 1.5), other}, "all");
   EXPECT_EQ(world.status, BlockStatus::kNan);
   EXPECT_EQ(world.reason, "rank 1: measured step 0: loss nan");
 }
