@@ -1,5 +1,6 @@
 #include "workloads/parallel/mpi/mpi_backend.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -245,15 +246,21 @@ class MpiBackend final : public c10d::Backend {
   }
 
   void wait(MPI_Request& request, const char* name) const {
-    const auto start = Clock::now();
+    // A process that was stopped itself has not waited: else, once it goes on, it would blame
+    // others.
+    constexpr double kLongestLookS = 0.25;
+    double waited_s = 0;
+    auto last_look = Clock::now();
     while (true) {
       for (int i = 0; i < kPollsInBurst; ++i) {
         int is_done = 0;
         check_mpi(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
         if (is_done != 0) return;
       }
-      const std::chrono::duration<double> waited = Clock::now() - start;
-      TORCH_CHECK(waited.count() < options_.timeout_s, "rank ", rank_, " waited ",
+      const auto now = Clock::now();
+      waited_s += std::min(std::chrono::duration<double>(now - last_look).count(), kLongestLookS);
+      last_look = now;
+      TORCH_CHECK(waited_s < options_.timeout_s, "rank ", rank_, " waited ",
                   fmt::format("{:.0f}", options_.timeout_s), " s for the other ranks in ", name);
       std::this_thread::sleep_for(kPauseBetweenBursts);
     }
