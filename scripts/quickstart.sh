@@ -39,7 +39,7 @@ status=0
 
 cat <<TXT
 
-The report:  $out/report.md  (with its pictures beside it)
+The report:  $out/report.html  (one file, for a browser; report.md says the same)
 Try next:
   $steplens-viewer $out  look at it in a window
   $steplens report $out        print it again
