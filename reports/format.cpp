@@ -169,4 +169,10 @@ std::string format_by_key(std::string_view key, const nlohmann::json& value) {
   return value.is_number_integer() ? value.dump() : format_significant(number);
 }
 
+std::string format_quotient(const std::optional<double>& numerator,
+                            const std::optional<double>& denominator) {
+  if (!numerator || !denominator || *denominator <= 0) return std::string(kNoNumber);
+  return fmt::format("{:.3f}", *numerator / *denominator);
+}
+
 }  // namespace steplens

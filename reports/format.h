@@ -64,4 +64,8 @@ std::string format_or_absent(const std::optional<Value>& value, Format format) {
   return value ? format(*value) : std::string(kNoNumber);
 }
 
+/// "1.016": numerator / denominator, or "-" where one is absent or the denominator is not positive.
+std::string format_quotient(const std::optional<double>& numerator,
+                            const std::optional<double>& denominator);
+
 }  // namespace steplens

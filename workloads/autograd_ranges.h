@@ -18,8 +18,8 @@ OpenNode open_node();
 /// by the node's sequence number. On a CPU, `with_operators` adds one range an outermost operator,
 /// in the domain kOperatorDomainName.
 ///
-/// NVTX only, like all ranges, so Nsight Systems shows the same. It costs about a microsecond a
-/// node of the backward pass: for traces, never for throughput blocks. One at a time.
+/// NVTX only, like all ranges, so Nsight Systems shows the same. It costs time in
+/// each node of the backward pass: for traces, never for throughput blocks. One at a time.
 class AutogradRanges {
  public:
   explicit AutogradRanges(bool with_operators);

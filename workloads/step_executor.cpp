@@ -84,7 +84,7 @@ class GraphExecutor final : public StepExecutor {
     at::autocast::clear_cache();
     c10::cuda::device_synchronize();
     // As torch.cuda.graph does: the graph's pool takes memory of its own, and what the eager steps
-    // had cached would lie beside it for good (38 of 72 GiB on an H200).
+    // had cached would lie beside it for good.
     c10::cuda::CUDACachingAllocator::emptyCache();
     graph_ = std::make_unique<at::cuda::CUDAGraph>();
     // Thread-local: the loader thread and NVML polling may make CUDA calls meanwhile.

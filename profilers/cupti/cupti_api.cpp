@@ -1,14 +1,12 @@
 #include "profilers/cupti/cupti_api.h"
 
-#include <array>
-
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "profilers/cupti/cupti_library.h"
+
 namespace steplens {
 namespace {
-
-constexpr const char* kLibrary = "libcupti.so.13";
 
 // CUPTI's functions half work without a driver: ask the driver itself.
 std::string why_no_driver() {
@@ -27,37 +25,27 @@ Loaded load() {
   Loaded loaded;
   loaded.why_not = why_no_driver();
   if (!loaded.why_not.empty()) return loaded;
-  void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    loaded.why_not = fmt::format("CUPTI cannot be loaded: {}", ::dlerror());
-    return loaded;
-  }
-  const auto resolve = [&](auto& function, const char* name) {
-    void* symbol = ::dlsym(library, name);
-    if (symbol == nullptr && loaded.why_not.empty()) {
-      loaded.why_not = fmt::format("{} has no {}: CUPTI of CUDA 13.0 is needed", kLibrary, name);
-    }
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol);
-  };
+  CuptiLibrary library;
   CuptiApi& api = loaded.api;
-  resolve(api.subscribe, "cuptiSubscribe_v2");
-  resolve(api.unsubscribe, "cuptiUnsubscribe");
-  resolve(api.enable_callback, "cuptiEnableCallback");
-  resolve(api.register_callbacks, "cuptiActivityRegisterCallbacks");
-  resolve(api.set_attribute, "cuptiActivitySetAttribute");
-  resolve(api.enable, "cuptiActivityEnable");
-  resolve(api.disable, "cuptiActivityDisable");
-  resolve(api.enable_runtime_call, "cuptiActivityEnableRuntimeApi");
-  resolve(api.enable_driver_call, "cuptiActivityEnableDriverApi");
-  resolve(api.set_thread_id_type, "cuptiSetThreadIdType");
-  resolve(api.flush_all, "cuptiActivityFlushAll");
-  resolve(api.next_record, "cuptiActivityGetNextRecord");
-  resolve(api.num_dropped, "cuptiActivityGetNumDroppedRecords");
-  resolve(api.timestamp, "cuptiGetTimestamp");
-  resolve(api.callback_name, "cuptiGetCallbackName");
-  resolve(api.graph_node_id, "cuptiGetGraphNodeId");
-  resolve(api.result_string, "cuptiGetResultString");
-  resolve(api.version, "cuptiGetVersion");
+  library.resolve(api.subscribe, "cuptiSubscribe_v2");
+  library.resolve(api.unsubscribe, "cuptiUnsubscribe");
+  library.resolve(api.enable_callback, "cuptiEnableCallback");
+  library.resolve(api.register_callbacks, "cuptiActivityRegisterCallbacks");
+  library.resolve(api.set_attribute, "cuptiActivitySetAttribute");
+  library.resolve(api.enable, "cuptiActivityEnable");
+  library.resolve(api.disable, "cuptiActivityDisable");
+  library.resolve(api.enable_runtime_call, "cuptiActivityEnableRuntimeApi");
+  library.resolve(api.enable_driver_call, "cuptiActivityEnableDriverApi");
+  library.resolve(api.set_thread_id_type, "cuptiSetThreadIdType");
+  library.resolve(api.flush_all, "cuptiActivityFlushAll");
+  library.resolve(api.next_record, "cuptiActivityGetNextRecord");
+  library.resolve(api.num_dropped, "cuptiActivityGetNumDroppedRecords");
+  library.resolve(api.timestamp, "cuptiGetTimestamp");
+  library.resolve(api.callback_name, "cuptiGetCallbackName");
+  library.resolve(api.graph_node_id, "cuptiGetGraphNodeId");
+  library.resolve(api.result_string, "cuptiGetResultString");
+  library.resolve(api.version, "cuptiGetVersion");
+  loaded.why_not = library.why_not();
   return loaded;
 }
 

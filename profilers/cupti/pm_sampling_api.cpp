@@ -1,19 +1,17 @@
 #include "profilers/cupti/pm_sampling_api.h"
 
 #include <filesystem>
-#include <type_traits>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "profilers/cupti/cupti_api.h"
+#include "profilers/cupti/cupti_library.h"
 
 namespace steplens {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kLibrary = "libcupti.so.13";
 
 struct Loaded {
   PmSamplingApi api;
@@ -45,41 +43,31 @@ std::string why_not_preloaded(const fs::path& folder) {
 Loaded load() {
   Loaded loaded;
   if (load_cupti(loaded.why_not) == nullptr) return loaded;
-  void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    loaded.why_not = fmt::format("CUPTI cannot be loaded: {}", ::dlerror());
-    return loaded;
-  }
-  const auto resolve = [&](auto& function, const char* name) {
-    void* symbol = ::dlsym(library, name);
-    if (symbol == nullptr && loaded.why_not.empty()) {
-      loaded.why_not = fmt::format("{} has no {}: CUPTI of CUDA 13.0 is needed", kLibrary, name);
-    }
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol);
-  };
+  CuptiLibrary library;
   PmSamplingApi& api = loaded.api;
-  resolve(api.initialize, "cuptiProfilerInitialize");
-  resolve(api.chip_name, "cuptiDeviceGetChipName");
-  resolve(api.counter_availability, "cuptiPmSamplingGetCounterAvailability");
-  resolve(api.host_initialize, "cuptiProfilerHostInitialize");
-  resolve(api.host_deinitialize, "cuptiProfilerHostDeinitialize");
-  resolve(api.metric_properties, "cuptiProfilerHostGetMetricProperties");
-  resolve(api.add_metrics, "cuptiProfilerHostConfigAddMetrics");
-  resolve(api.config_image_size, "cuptiProfilerHostGetConfigImageSize");
-  resolve(api.config_image, "cuptiProfilerHostGetConfigImage");
-  resolve(api.num_passes, "cuptiProfilerHostGetNumOfPasses");
-  resolve(api.evaluate, "cuptiProfilerHostEvaluateToGpuValues");
-  resolve(api.enable, "cuptiPmSamplingEnable");
-  resolve(api.disable, "cuptiPmSamplingDisable");
-  resolve(api.set_config, "cuptiPmSamplingSetConfig");
-  resolve(api.counter_data_size, "cuptiPmSamplingGetCounterDataSize");
-  resolve(api.initialize_counter_data, "cuptiPmSamplingCounterDataImageInitialize");
-  resolve(api.start, "cuptiPmSamplingStart");
-  resolve(api.stop, "cuptiPmSamplingStop");
-  resolve(api.decode, "cuptiPmSamplingDecodeData");
-  resolve(api.counter_data_info, "cuptiPmSamplingGetCounterDataInfo");
-  resolve(api.sample_info, "cuptiPmSamplingCounterDataGetSampleInfo");
-  resolve(api.result_string, "cuptiGetResultString");
+  library.resolve(api.initialize, "cuptiProfilerInitialize");
+  library.resolve(api.chip_name, "cuptiDeviceGetChipName");
+  library.resolve(api.counter_availability, "cuptiPmSamplingGetCounterAvailability");
+  library.resolve(api.host_initialize, "cuptiProfilerHostInitialize");
+  library.resolve(api.host_deinitialize, "cuptiProfilerHostDeinitialize");
+  library.resolve(api.metric_properties, "cuptiProfilerHostGetMetricProperties");
+  library.resolve(api.add_metrics, "cuptiProfilerHostConfigAddMetrics");
+  library.resolve(api.config_image_size, "cuptiProfilerHostGetConfigImageSize");
+  library.resolve(api.config_image, "cuptiProfilerHostGetConfigImage");
+  library.resolve(api.num_passes, "cuptiProfilerHostGetNumOfPasses");
+  library.resolve(api.evaluate, "cuptiProfilerHostEvaluateToGpuValues");
+  library.resolve(api.enable, "cuptiPmSamplingEnable");
+  library.resolve(api.disable, "cuptiPmSamplingDisable");
+  library.resolve(api.set_config, "cuptiPmSamplingSetConfig");
+  library.resolve(api.counter_data_size, "cuptiPmSamplingGetCounterDataSize");
+  library.resolve(api.initialize_counter_data, "cuptiPmSamplingCounterDataImageInitialize");
+  library.resolve(api.start, "cuptiPmSamplingStart");
+  library.resolve(api.stop, "cuptiPmSamplingStop");
+  library.resolve(api.decode, "cuptiPmSamplingDecodeData");
+  library.resolve(api.counter_data_info, "cuptiPmSamplingGetCounterDataInfo");
+  library.resolve(api.sample_info, "cuptiPmSamplingCounterDataGetSampleInfo");
+  library.resolve(api.result_string, "cuptiGetResultString");
+  loaded.why_not = library.why_not();
   if (loaded.why_not.empty()) {
     loaded.why_not = why_not_preloaded(folder_of(reinterpret_cast<const void*>(api.decode)));
   }

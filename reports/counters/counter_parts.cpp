@@ -57,9 +57,7 @@ Table counter_table(std::span<const CounterArm> arms) {
     if (!arm.summary.has_numbers()) continue;
     std::vector<std::string> row = {arm.arm};
     for (const std::string& name : names) row.push_back(mean_cell(find_use(arm, name)));
-    row.push_back(arm.step_ns && arm.throughput_step_ns && *arm.throughput_step_ns > 0
-                      ? fmt::format("{:.3f}", *arm.step_ns / *arm.throughput_step_ns)
-                      : std::string(kNoNumber));
+    row.push_back(format_quotient(arm.step_ns, arm.throughput_step_ns));
     table.rows.push_back(std::move(row));
   }
   drop_absent_columns(table);

@@ -78,9 +78,7 @@ Table memory_table(std::span<const MemoryArm> arms) {
     row.push_back(bytes_cell(peak.cache_slack_bytes()));
     row.push_back(bytes_cell(arm.use.driver_used_peak_bytes));
     row.push_back(bytes_cell(arm.use.unaccounted_bytes));
-    row.push_back(arm.step_ns && arm.throughput_step_ns && *arm.throughput_step_ns > 0
-                      ? fmt::format("{:.3f}", *arm.step_ns / *arm.throughput_step_ns)
-                      : std::string(kNoNumber));
+    row.push_back(format_quotient(arm.step_ns, arm.throughput_step_ns));
     table.rows.push_back(std::move(row));
   }
   drop_absent_columns(table);

@@ -129,5 +129,12 @@ TEST(FormatByKey, ReadsTheUnitFromTheKey) {
   EXPECT_EQ(format_by_key("governor", nullptr), "-");
 }
 
+TEST(FormatQuotient, HasThreeDecimalsOrNothing) {
+  EXPECT_EQ(format_quotient(3.0, 2.0), "1.500");
+  EXPECT_EQ(format_quotient(std::nullopt, 2.0), "-");
+  EXPECT_EQ(format_quotient(3.0, std::nullopt), "-");
+  EXPECT_EQ(format_quotient(3.0, 0.0), "-");
+}
+
 }  // namespace
 }  // namespace steplens
