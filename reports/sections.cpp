@@ -4,6 +4,7 @@ namespace steplens {
 
 // Each is defined in sections/<name>_section.cpp.
 std::vector<Part> summary_parts(const ReportInput& input);
+std::vector<Part> advice_parts(const ReportInput& input);
 std::vector<Part> effects_parts(const ReportInput& input);
 std::vector<Part> matrix_parts(const ReportInput& input);
 std::vector<Part> aa_parts(const ReportInput& input);
@@ -30,6 +31,7 @@ std::span<const Section> all_sections() {
       {"effects", "Effects", &effects_parts},
       {"matrix", "Matrix", &matrix_parts},
       {"aa", "A/A: the program against itself", &aa_parts},
+      {"advice", "What to do next", &advice_parts},
       {"breakdown", "Where a step's time goes", &breakdown_parts},
       {"waterfall", "What makes the difference", &waterfall_parts},
       {"counters", "How busy the hardware was", &counters_parts},

@@ -11,6 +11,7 @@
 #include "harness/error.h"
 #include "harness/files.h"
 #include "harness/trace/trace_reader.h"
+#include "reports/advice/advice_verb.h"
 #include "reports/breakdown/breakdown_parts.h"
 #include "reports/counters/counter_parts.h"
 #include "reports/html/html_page.h"
@@ -282,6 +283,7 @@ void add_report_verbs(CLI::App& app, int& exit_code) {
   compare_app->callback([comparison, &exit_code] { exit_code = compare_verb(*comparison); });
 
   add_trace_verbs(app, exit_code);
+  add_advice_verb(app, exit_code);
 }
 
 }  // namespace steplens
