@@ -8,6 +8,7 @@ std::vector<Part> advice_parts(const ReportInput& input);
 std::vector<Part> effects_parts(const ReportInput& input);
 std::vector<Part> matrix_parts(const ReportInput& input);
 std::vector<Part> aa_parts(const ReportInput& input);
+std::vector<Part> interactions_parts(const ReportInput& input);
 std::vector<Part> breakdown_parts(const ReportInput& input);
 std::vector<Part> waterfall_parts(const ReportInput& input);
 std::vector<Part> counters_parts(const ReportInput& input);
@@ -30,6 +31,7 @@ std::span<const Section> all_sections() {
       {"summary", "In a sentence each", &summary_parts},
       {"effects", "Effects", &effects_parts},
       {"matrix", "Matrix", &matrix_parts},
+      {"interactions", "Which switches help each other", &interactions_parts},
       {"aa", "A/A: the program against itself", &aa_parts},
       {"advice", "What to do next", &advice_parts},
       {"breakdown", "Where a step's time goes", &breakdown_parts},

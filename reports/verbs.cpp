@@ -19,6 +19,8 @@
 #include "reports/matrix_table.h"
 #include "reports/memory/memory_parts.h"
 #include "reports/pairs.h"
+#include "reports/recipe/recipe_report.h"
+#include "reports/sweep/sweep_results.h"
 #include "reports/trace_verbs.h"
 
 namespace steplens {
@@ -166,6 +168,18 @@ int print_trace(const fs::path& path, bool is_json) {
 }
 
 int report_verb(const ReportOptions& options) {
+  if (is_recipe(options.bundle)) {
+    const RecipeResults recipe =
+        options.writes_files ? write_recipe_report(options.bundle) : compute_recipe(options.bundle);
+    fmt::print("{}", options.is_json ? dumped(to_json(recipe)) : recipe_text(recipe));
+    return 0;
+  }
+  if (is_sweep(options.bundle)) {
+    const SweepResults sweep =
+        options.writes_files ? write_sweep_report(options.bundle) : compute_sweep(options.bundle);
+    fmt::print("{}", options.is_json ? dumped(to_json(sweep)) : sweep_text(sweep));
+    return 0;
+  }
   const Bundle bundle = open_bundle(options.bundle);
   const Results results = compute_results(bundle);
   const std::vector<TracedArm> traced_arms = read_traced_arms(bundle, results);
