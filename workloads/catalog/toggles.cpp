@@ -473,6 +473,15 @@ constexpr ExternalArm kExternalArms[] = {
     {.name = "torch-profiler",
      .summary = "the same under torch.profiler: what that costs",
      .script = "torch_profiler_step.py"},
+    {.name = "torch-compile",
+     .summary = "the same with forward and backward under torch.compile",
+     .script = "torch_compile_step.py"},
+    {.name = "torch-compile-reduce-overhead",
+     .summary = "torch.compile that replays forward and backward as CUDA graphs",
+     .script = "torch_compile_step.py"},
+    {.name = "torch-compile-max-autotune",
+     .summary = "torch.compile that also tries kernels for each product and keeps the fastest",
+     .script = "torch_compile_step.py"},
 };
 
 }  // namespace
