@@ -48,8 +48,8 @@ constexpr std::int64_t kNumProbeSteps = 2;
 
 // Counters of what happens inside the step's code, which a replayed graph does not run again: a
 // graph's count is that of its capture.
-constexpr std::string_view kCountedInStep[] = {"forward_passes", "block_forwards", "loss_reads",
-                                               "injected_spins"};
+constexpr std::string_view kCountedInStep[] = {"forward_passes", "block_forwards", "package_runs",
+                                               "loss_reads", "injected_spins"};
 
 Counters difference(const Counters& after, const Counters& before) {
   Counters result;
@@ -149,6 +149,10 @@ class BlockRun {
     consumed_.resize(static_cast<std::size_t>(num_steps_run_));
     record.memory = memory_of(config_, executor->hidden_bytes());
     if (config_.graph) record.compile_ns = executor->compile_ns();
+    if (const CompiledPass* compiled = train_step.compiled()) {
+      record.compile_ns = record.compile_ns.value_or(0) + compiled->compile_ns();
+      record.evidence["package"] = compiled->facts();
+    }
     fill_log(record, train_step);
     fill_hashes(record);
     record.final_weights_hash = train_step.model().weights_hash();
@@ -549,6 +553,8 @@ BlockRecord run_block(const BlockConfig& block, Sampler& sampler,
     record.evidence["attention"] = to_json(config, choice);
     const std::string refusal = why_attention_cannot_run(config, choice);
     if (!refusal.empty()) return end_as(BlockStatus::kUnsupported, refusal);
+    const std::string no_package = CompiledPass::why_not(config);
+    if (!no_package.empty()) return end_as(BlockStatus::kUnsupported, no_package);
     const JoinedWorld world(block, place);
     BlockRun run(block, sampler, after_steps, world.get());
     run.run(record);

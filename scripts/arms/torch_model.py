@@ -47,11 +47,16 @@ class Model:
         if config["frozen"] == "embeddings":
             self.parameters[0].requires_grad_(False)
 
+        self.cos_TD, self.sin_TD = self.rotary_tables()
+
+    def rotary_tables(self):
+        """cos and sin of position x frequency, both halves alike (the non-interleaved form)."""
+        config, device = self.config, self.device
         half = torch.arange(0, config["head_dim"], 2, device=device, dtype=torch.float32)
         frequency = torch.pow(config["rope_base"], half * (-1.0 / config["head_dim"]))
         positions = torch.arange(config["sequence_length"], device=device, dtype=torch.float32)
         angle_TD = torch.outer(positions, frequency).repeat(1, 2)
-        self.cos_TD, self.sin_TD = angle_TD.cos(), angle_TD.sin()
+        return angle_TD.cos(), angle_TD.sin()
 
     def trained(self):
         return [parameter for parameter in self.parameters if parameter.requires_grad]

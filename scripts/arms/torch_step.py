@@ -78,6 +78,18 @@ def why_unsupported(config):
 # ---- Step. ----
 
 
+def make_optimizer(config, parameters):
+    """AdamW with decay on matrices only."""
+    matrices = [parameter for parameter in parameters if parameter.dim() >= 2]
+    norms = [parameter for parameter in parameters if parameter.dim() < 2]
+    return torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": config["weight_decay"]},
+         {"params": norms, "weight_decay": 0.0}],
+        lr=config["learning_rate"], betas=(config["beta1"], config["beta2"]),
+        eps=config["epsilon"], foreach=config["optimizer"] == "foreach",
+        fused=config["optimizer"] == "fused")
+
+
 class EagerPass:
     """How the loss of a micro-batch is computed. torch_compile_step.py has one that compiles."""
 
@@ -110,14 +122,7 @@ class TrainStep:
         self.device = device
         self.model = Model(config, device)
         self.passes = make_pass(config, self.model, arm)
-        matrices = [p for p in self.model.trained() if p.dim() >= 2]
-        norms = [p for p in self.model.trained() if p.dim() < 2]
-        self.optimizer = torch.optim.AdamW(
-            [{"params": matrices, "weight_decay": config["weight_decay"]},
-             {"params": norms, "weight_decay": 0.0}],
-            lr=config["learning_rate"], betas=(config["beta1"], config["beta2"]),
-            eps=config["epsilon"], foreach=config["optimizer"] == "foreach",
-            fused=config["optimizer"] == "fused")
+        self.optimizer = make_optimizer(config, self.model.trained())
         self.scaler = torch.amp.GradScaler(device.type, enabled=config["precision"] == "fp16")
         self.log = torch.zeros(max_steps, 2, device=device)  # Loss, gradient norm.
         self.learning_rates = []
@@ -273,13 +278,17 @@ class BlockRun:
             self.train_step.fill_log(arrays, first)
             first += len(arrays)
             self.record[name] = arrays.to_json()
+        self.fill_data_hashes()
+        self.record["final_weights_hash"] = self.train_step.model.weights_hash()
+        self.train_step.passes.summarize(self.record, *phases)
+        self.check_finite()
+
+    def fill_data_hashes(self):
+        batches = self.batches
         self.record["data_hash"] = batches.data_hash(self.num_steps_run)
         self.record["data_set_hash"] = token_data.data_set_hash(
             self.file.tokens, batches.offsets[:self.num_steps_run * batches.num_rows],
             self.config["sequence_length"])
-        self.record["final_weights_hash"] = self.train_step.model.weights_hash()
-        self.train_step.passes.summarize(self.record, *phases)
-        self.check_finite()
 
     def run_step(self, arrays, clock):
         num_before = self.num_events()
@@ -353,12 +362,13 @@ class BlockRun:
 
     def num_events(self):
         """Trips of the allocator to the driver, and compilations: neither belongs to a step."""
-        num_compilations = self.train_step.passes.num_compilations()
+        return self.num_allocator_events() + self.train_step.passes.num_compilations()
+
+    def num_allocator_events(self):
         if not self.is_cuda:
-            return num_compilations
+            return 0
         stats = torch.cuda.memory_stats_as_nested_dict(self.device)
-        return (num_compilations + stats["num_device_alloc"] + stats["num_device_free"] +
-                stats["num_alloc_retries"])
+        return stats["num_device_alloc"] + stats["num_device_free"] + stats["num_alloc_retries"]
 
     def reset_memory_peaks(self):
         if self.is_cuda:
