@@ -119,9 +119,14 @@ def trace(torch, config, num_rows):
 
 def write_atomically(path, data):
     handle, temporary = tempfile.mkstemp(prefix=path.name + ".tmp-", dir=path.parent)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-    os.replace(temporary, path)
+    try:
+        os.fchmod(handle, 0o644)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        pathlib.Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def fits(folder, name, wanted):
