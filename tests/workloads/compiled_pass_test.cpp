@@ -6,17 +6,22 @@
 #include <cstdlib>
 
 #include "tests/workloads/tiny_model.h"
+#include "tests/workloads/words_file.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "harness/block.h"
+#include "harness/bundle.h"
 #include "harness/error.h"
 #include "harness/files.h"
 #include "harness/process.h"
 #include "harness/temporary_folder.h"
+#include "reports/guards.h"
+#include "reports/proof.h"
 #include "workloads/attention.h"
+#include "workloads/catalog/toggles.h"
 #include "workloads/evidence.h"
-#include "workloads/optimizer.h"
+#include "workloads/run_block.h"
 #include "workloads/train_step.h"
 
 namespace steplens {
@@ -137,6 +142,70 @@ TEST_F(CompiledPassTest, StepsTrainLikeEagerOnesWithFewerOperators) {
       EXPECT_NEAR(rows[i][column] / reference[i][column], 1, 1e-4) << i << ", " << column;
     }
   }
+}
+
+class NoSampler final : public Sampler {
+ public:
+  void start() override {}
+  nlohmann::json stop() override { return nlohmann::json::object(); }
+};
+
+TEST_F(CompiledPassTest, BlockIsProvenAndDoesTheSameWorkWithTheSameMaths) {
+  const auto path = write_words_file(folder_->path());
+  const auto run = [&](const RunConfig& config, BlockKind kind, const std::string& arm) {
+    const BlockConfig block{.config = config,
+                            .kind = kind,
+                            .arm = arm,
+                            .round_index = 0,
+                            .num_warmup_steps = kind == BlockKind::kPilot ? 40 : 2,
+                            .num_measured_steps = 6,
+                            .data_path = path,
+                            .output_folder = folder_->path()};
+    NoSampler sampler;
+    BlockRecord record = run_block(block, sampler);
+    EXPECT_EQ(record.status, BlockStatus::kOk) << record.reason;
+    return record;
+  };
+  RunConfig baseline = compiled_config();
+  baseline.compile = Compile::kOff;
+  const BlockRecord eager = run(baseline, BlockKind::kThroughput, "baseline");
+  const BlockRecord compiled = run(compiled_config(), BlockKind::kThroughput, "compile=aoti");
+  EXPECT_FALSE(eager.compile_ns);
+  // Seconds of the export, which no step holds.
+  ASSERT_GT(compiled.compile_ns.value_or(0), 1'000'000'000);
+  EXPECT_LT(compiled.warmup.step_wall_ns[0], *compiled.compile_ns);
+  EXPECT_TRUE(
+      compiled.evidence["package"]["name"].get<std::string>().starts_with("L2-d16-B4-T8-fp32"));
+  EXPECT_EQ(compiled.data_hash, eager.data_hash);
+  EXPECT_EQ(compiled.weights_hash, eager.weights_hash);
+
+  Arm arm{.name = "compile=aoti",
+          .toggle = "compile",
+          .level = "aoti",
+          .reference = "baseline",
+          .config = compiled_config()};
+  for (const Toggle& toggle : all_toggles()) {
+    if (toggle.name != "compile") continue;
+    for (const EvidenceRule& rule : toggle.evidence) {
+      if (rule.level == "aoti" && rule.device == Device::kCpu) {
+        arm.proof_claims.push_back({std::string(rule.counter), rule.claim});
+      }
+    }
+  }
+  ASSERT_EQ(arm.proof_claims.size(), 2U);
+  const Arm reference{.name = "baseline", .is_baseline = true, .config = baseline};
+  Bundle bundle{.manifest = {.baseline = baseline, .arms = {reference, arm}}};
+  for (const Arm& each : {reference, arm}) {
+    bundle.blocks.push_back(run(each.config, BlockKind::kPilot, each.name));
+    bundle.manifest.blocks.push_back(
+        {.folder = each.name, .arm = each.name, .kind = BlockKind::kPilot});
+  }
+  const ProofResult proof = prove(bundle, arm);
+  EXPECT_EQ(proof.proof, Proof::kProven) << proof.reason;
+  const std::vector<BlockPair> pairs = {
+      {.round_index = 0, .candidate = &compiled, .reference = &eager}};
+  const MathsCheck maths = check_maths(arm, reference, pairs);
+  EXPECT_TRUE(maths.failures.empty()) << maths.failures.front();
 }
 
 TEST_F(CompiledPassTest, ConfigWithoutPackageIsRefused) {
