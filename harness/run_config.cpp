@@ -43,6 +43,10 @@ struct EnumWords<Checkpoint> {
   static constexpr std::array kWords = {std::string_view("off"), std::string_view("full")};
 };
 template <>
+struct EnumWords<Compile> {
+  static constexpr std::array kWords = {std::string_view("off"), std::string_view("aoti")};
+};
+template <>
 struct EnumWords<DataPath> {
   static constexpr std::array kWords = {std::string_view("sync"), std::string_view("prefetch"),
                                         std::string_view("pinned")};
@@ -207,6 +211,8 @@ constexpr ConfigField kFields[] = {
             "math | mem_efficient | flash | cudnn"),
     SL_ENUM("optimizer", optimizer, Optimizer, "how AdamW is launched", "loop | foreach | fused"),
     SL_SWITCH("graph", graph, "whole step captured in one CUDA graph"),
+    SL_ENUM("compile", compile, Compile,
+            "forward and backward compiled ahead of time by AOTInductor", "off | aoti"),
     SL_ENUM("checkpoint", checkpoint, Checkpoint, "activation checkpointing", "off | full"),
     SL_ENUM("data", data, DataPath, "how batches reach the device", "sync | prefetch | pinned"),
     SL_ENUM("batching", batching, Batching, "how documents become rows",

@@ -24,6 +24,7 @@ enum class Frozen { kNone, kEmbeddings };
 enum class Allocator { kDefault, kExpandableSegments };
 enum class AccumulationHolds { kGlobalBatch, kMicroBatch };
 enum class Instrumentation { kFull, kMinimal };
+enum class Compile { kOff, kAoti };
 enum class Tracing { kOff, kNull, kFull };  // Null: CUPTI records, and they are thrown away.
 
 /// Everything that decides what a block computes. Printed whole into every block and report.
@@ -47,7 +48,8 @@ struct RunConfig {
   Precision precision = Precision::kFp32;
   Attention attention = Attention::kFlash;
   Optimizer optimizer = Optimizer::kForeach;
-  bool graph = false;  // Whole step captured in one CUDA graph.
+  bool graph = false;               // Whole step captured in one CUDA graph.
+  Compile compile = Compile::kOff;  // Forward and backward as a package of AOTInductor.
   Checkpoint checkpoint = Checkpoint::kOff;
   DataPath data = DataPath::kPrefetch;
   Batching batching = Batching::kPacked;

@@ -61,7 +61,7 @@ class Counter {
   struct NameFacts {
     bool is_known = false;
     std::string category, family;
-    bool is_forward = false, is_softmax = false;
+    bool is_forward = false, is_softmax = false, is_triton = false;
   };
   const NameFacts& facts_of(StringId id) {
     if (names_.empty()) names_.resize(trace_.strings.size());
@@ -72,7 +72,8 @@ class Counter {
                .category = fmt::format("kernels_{}", name_of(category_of(name))),
                .family = std::string(attention_family(name)),
                .is_forward = is_attention_forward(name),
-               .is_softmax = has(name, "softmax") || has(name, "SoftMax")};
+               .is_softmax = has(name, "softmax") || has(name, "SoftMax"),
+               .is_triton = name.starts_with("triton_")};
     }
     return facts;
   }
@@ -99,6 +100,7 @@ class Counter {
       add(facts.category);
       if (!facts.family.empty()) add(facts.family);
       if (facts.is_forward) add("attention_forward");
+      if (facts.is_triton) add("triton_kernels");
       if (facts.is_softmax && facts.family.empty() && is_in_attention(op.range)) {
         add("attention_softmax");
       }

@@ -14,6 +14,7 @@ namespace steplens {
 /// - "attention_flash", "attention_cudnn", "attention_mem_efficient": kernels of that family;
 ///   "attention_forward": those that compute the forward pass; "attention_softmax": softmax kernels
 ///   in a range named "attention", which the fused families do not have;
+/// - "triton_kernels": those that Inductor wrote;
 /// - "optimizer_kernels": operations of that phase;
 /// - "graph_launches", "launch_calls" (of single kernels), "synchronize_calls", "device_allocs";
 /// - "forward_ranges", "optimizer_ranges", "recomputed_blocks" (block ranges below backward),

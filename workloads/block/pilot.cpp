@@ -21,8 +21,8 @@ namespace {
 
 // Counters of what happens inside the step's code, which a replayed graph does not run again: a
 // graph's count is that of its capture.
-constexpr std::string_view kCountedInStep[] = {"forward_passes", "block_forwards", "loss_reads",
-                                               "injected_spins"};
+constexpr std::string_view kCountedInStep[] = {"forward_passes", "block_forwards", "package_runs",
+                                               "loss_reads", "injected_spins"};
 
 struct OfCapture {
   Counters operators;

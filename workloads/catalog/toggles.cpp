@@ -113,6 +113,10 @@ constexpr Level kGraph[] = {
     {.name = "off", .apply = [](RunConfig& c) { c.graph = false; }},
     {.name = "on", .apply = [](RunConfig& c) { c.graph = true; }, .why_not = no_graph},
 };
+constexpr Level kCompile[] = {
+    {.name = "off", .apply = [](RunConfig& c) { c.compile = Compile::kOff; }},
+    {.name = "aoti", .apply = [](RunConfig& c) { c.compile = Compile::kAoti; }},
+};
 constexpr Level kOptimizer[] = {
     {.name = "loop", .apply = [](RunConfig& c) { c.optimizer = Optimizer::kLoop; }},
     {.name = "foreach", .apply = [](RunConfig& c) { c.optimizer = Optimizer::kForeach; }},
@@ -264,6 +268,16 @@ constexpr EvidenceRule kGraphEvidence[] = {
     {"on", Device::kCuda, "trace.graph_launches", Claim::kPresent},
     {"on", Device::kCuda, "trace.launch_calls", Claim::kFewerThanReference},
 };
+constexpr EvidenceRule kCompileEvidence[] = {
+    {"aoti", Device::kCpu, "package_runs", Claim::kPresent},
+    {"aoti", Device::kCpu, "operators", Claim::kFewerThanReference},
+    {"aoti", Device::kCuda, "package_runs", Claim::kPresent},
+    {"aoti", Device::kCuda, "operators", Claim::kFewerThanReference},
+    {"aoti", Device::kCuda, "trace.triton_kernels", Claim::kPresent},
+    {"off", Device::kCpu, "package_runs", Claim::kAbsent},
+    {"off", Device::kCuda, "package_runs", Claim::kAbsent},
+    {"off", Device::kCuda, "trace.triton_kernels", Claim::kAbsent},
+};
 constexpr EvidenceRule kOptimizerEvidence[] = {
     {"loop", Device::kCpu, kLerp, Claim::kPresent},
     {"loop", Device::kCpu, kForeachLerp, Claim::kAbsent},
@@ -395,6 +409,11 @@ constexpr Toggle kToggles[] = {
      .levels = kGraph,
      .evidence = kGraphEvidence,
      .is_in_default_matrix = true},
+    {.name = "compile",
+     .summary = "forward and backward as one function that Inductor compiled ahead of time",
+     .key = "compile",
+     .levels = kCompile,
+     .evidence = kCompileEvidence},
     {.name = "optimizer",
      .summary = "AdamW as one launch a tensor and op, lists of tensors, or one fused update",
      .key = "optimizer",
@@ -473,6 +492,18 @@ constexpr ExternalArm kExternalArms[] = {
     {.name = "torch-profiler",
      .summary = "the same under torch.profiler: what that costs",
      .script = "torch_profiler_step.py"},
+    {.name = "torch-compile",
+     .summary = "the same with forward and backward under torch.compile",
+     .script = "torch_compile_step.py"},
+    {.name = "torch-compile-reduce-overhead",
+     .summary = "torch.compile that replays forward and backward as CUDA graphs",
+     .script = "torch_compile_step.py"},
+    {.name = "torch-compile-max-autotune",
+     .summary = "torch.compile that also tries kernels for each product and keeps the fastest",
+     .script = "torch_compile_step.py"},
+    {.name = "hf-trainer",
+     .summary = "the loop of Hugging Face's Trainer around its Llama, from the same weights",
+     .script = "hf_trainer_step.py"},
 };
 
 }  // namespace
@@ -487,6 +518,19 @@ std::string_view why_not(const RunConfig& config) {
     if (level != nullptr && level->why_not != nullptr) {
       const std::string_view reason = level->why_not(config);
       if (!reason.empty()) return reason;
+    }
+  }
+  if (config.compile == Compile::kAoti) {
+    if (config.world_size > 1) {
+      return "compile=aoti runs on one rank: its gradients come all at once, after the backward "
+             "pass";
+    }
+    if (config.batching != Batching::kPacked) {
+      return "compile=aoti has one package a shape; batching=padded and bucketed vary it";
+    }
+    if (config.checkpoint != Checkpoint::kOff) {
+      return "compile=aoti holds forward and backward in one graph, which drops what "
+             "checkpoint=full recomputes";
     }
   }
   if (config.graph) {
