@@ -5,6 +5,7 @@
 
 #include <ATen/Version.h>
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/ops/_foreach_add.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
@@ -73,18 +74,22 @@ at::Tensor CompiledPass::run(const Model& model, const at::Tensor& tokens_BT,
   for (const Parameter& parameter : parameters) inputs.push_back(parameter.value);
   std::vector<at::Tensor> outputs = loader_->package.run(inputs);
 
+  std::vector<at::Tensor> sums;  // Of earlier micro-batches.
+  std::vector<at::Tensor> added;
   std::size_t next = 1;
   for (const Parameter& parameter : parameters) {
     if (!parameter.is_trained) continue;
     SL_CHECK(next < outputs.size() && outputs[next].sizes() == parameter.value.sizes());
     at::Tensor& gradient = at::Tensor(parameter.value).mutable_grad();
     if (gradient.defined()) {
-      gradient.add_(outputs[next]);
+      sums.push_back(gradient);
+      added.push_back(outputs[next]);
     } else {
       gradient = outputs[next].contiguous();
     }
     ++next;
   }
+  if (!sums.empty()) at::_foreach_add_(sums, added);
   SL_CHECK(next == outputs.size());
   return outputs.front();
 }
