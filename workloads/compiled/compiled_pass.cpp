@@ -7,6 +7,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/_foreach_add.h>
 #include <c10/core/GradMode.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <torch/version.h>
@@ -29,6 +30,14 @@ PackagePlace place_of(const RunConfig& config) {
   return place;
 }
 
+// A package asks for libtorch.so by name, which nothing else here loads and which only this
+// program's own search path finds.
+void load_libtorch() {
+  if (::dlopen("libtorch.so", RTLD_LAZY | RTLD_GLOBAL) == nullptr) {
+    throw ConfigError(fmt::format("compile=aoti: {}", ::dlerror()));
+  }
+}
+
 }  // namespace
 
 struct CompiledPass::Loader {
@@ -39,6 +48,7 @@ CompiledPass::CompiledPass(const RunConfig& config) {
   const auto start = std::chrono::steady_clock::now();
   const std::string refusal = why_not(config);
   if (!refusal.empty()) throw ConfigError(refusal);
+  load_libtorch();
   const std::string name = package_name(config);
   const auto path = packages_folder() / (name + ".pt2");
   const c10::DeviceIndex device_index = config.device == Device::kCuda ? 0 : -1;
