@@ -7,6 +7,7 @@
 
 #include "tests/workloads/tiny_model.h"
 #include "tests/workloads/words_file.h"
+#include <ATen/ops/full.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
