@@ -44,6 +44,7 @@ ProcessResult run_export(const RunParts& parts, const Arm& arm,
                            .kind = BlockKind::kPilot,
                            .arm = arm.name,
                            .device_id = settings.device_id,
+                           .num_measured_steps = 1,
                            .data_path = settings.data_path,
                            .output_folder = folder.path()};
   const auto path = folder.path() / "block_config.json";

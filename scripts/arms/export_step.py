@@ -73,6 +73,15 @@ def import_torch(config):
     return torch
 
 
+def source_hash():
+    """Of the programs that a package is made from: after a change it is made anew."""
+    folder = pathlib.Path(__file__).resolve().parent
+    digest = hashlib.sha256()
+    for name in ("export_step.py", "torch_model.py"):
+        digest.update((folder / name).read_bytes())
+    return digest.hexdigest()
+
+
 def place(torch, config):
     """What a package is bound to beside its config."""
     if config["device"] == "cuda":
@@ -81,7 +90,7 @@ def place(torch, config):
     else:
         architecture = torch.backends.cpu.get_cpu_capability()
     return {"step_version": STEP_VERSION, "torch_version": torch.__version__.split("+")[0],
-            "architecture": architecture}
+            "architecture": architecture, "source_sha256": source_hash()}
 
 
 def trace(torch, config, num_rows):

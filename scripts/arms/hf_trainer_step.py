@@ -326,7 +326,8 @@ if __name__ == "__main__":
         print(__doc__.strip())
         sys.exit(0 if sys.argv[1] in ("-h", "--help") else 2)
     # It looks for models on the network otherwise, and for trackers that report to it.
-    os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1",
+                   "TRANSFORMERS_VERBOSITY": "error"}
     torch_step.why_unsupported = why_unsupported
     torch_step.BlockRun = TrainerRun
     sys.exit(torch_step.main())

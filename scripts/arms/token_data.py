@@ -1,8 +1,9 @@
 """Token files and the choice of data, with the standard library alone.
 
 The same pure functions as workloads/catalog/{token_file,batcher,data_hash}.h (document_rows.py has
-the rows of padded and bucketed batching): two arms that read one token file with one config consume the same tokens in the same order, and
-their hashes say so. tests/scripts/data_parity_test.py holds values that the C++ tests hold too.
+the rows of padded and bucketed batching): two arms that read one token file with one config consume
+the same tokens in the same order, and their hashes say so. tests/scripts/data_parity_test.py holds
+values that the C++ tests hold too.
 """
 
 import hashlib

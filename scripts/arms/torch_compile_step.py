@@ -96,6 +96,9 @@ class CompiledPass(torch_step.EagerPass):
             "num_compilations_in_steps": sum(num_by_step[len(warmup):]),
             "num_recompilations": len(reasons),
             "recompilation_reasons": sorted({one_line(reason) for reason in reasons}),
+            # Above its limit of recompilations PyTorch goes on without compiling.
+            "failures": sorted({one_line(metrics.fail_reason) for metrics in compilations
+                                if metrics.fail_type}),
             "num_graph_breaks": sum(graph_breaks.values()),
             "graph_break_reasons": sorted(one_line(reason) for reason in graph_breaks),
             "num_cache_hits": counters["inductor"]["fxgraph_cache_hit"] +

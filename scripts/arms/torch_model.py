@@ -1,6 +1,6 @@
 """The model of the Python arms: Llama's architecture on plain PyTorch operators."""
-# Shapes: B rows, T positions, C channels, H query heads, K key/value heads, D head dim, F FFN width,
-# V vocabulary.
+# Shapes: B rows, T positions, C channels, H query heads, K key/value heads, D head dim, F FFN
+# width, V vocabulary.
 
 import hashlib
 import math

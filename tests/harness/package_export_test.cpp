@@ -24,8 +24,9 @@ struct ExportWorld : FakeWorld {
                                  .num_rounds = 2},
                                 vocabulary());
     RunSite here = site();
-    here.run_process = [this, run = here.run_process](const ProcessSpec& spec, const auto& stop) {
-      if (spec.command != std::vector<std::string>{kExport}) return run(spec, stop);
+    here.run_process = [this, run = here.run_process](const ProcessSpec& spec,
+                                                      const auto& stop_request) {
+      if (spec.command != std::vector<std::string>{kExport}) return run(spec, stop_request);
       EXPECT_EQ(spec.environment.front().first, "STEPLENS_BLOCK_CONFIG");
       exported.push_back(block_config_from_json(read_json(spec.environment.front().second)));
       return process;

@@ -72,8 +72,8 @@ class PackageTest(unittest.TestCase):
             env=os.environ | {"STEPLENS_BLOCK_CONFIG": str(config_path),
                               "STEPLENS_PACKAGES": str(self.folder / "packages")})
         self.assertEqual(result.returncode, 4)
-        self.assertEqual(result.stderr, "this Python has no package torch, which compile=aoti needs "
-                                        "to export\n")
+        self.assertEqual(result.stderr, "this Python has no package torch, which compile=aoti "
+                                        "needs to export\n")
         self.assertFalse((self.folder / "packages").exists())
 
 

@@ -42,8 +42,9 @@ class HfTrainerTest(unittest.TestCase):
             "num_lr_total_steps": 20, "weight_decay": 0.1, "beta1": 0.9, "beta2": 0.95,
             "epsilon": 1e-8, "max_grad_norm": 1.0, "norm_epsilon": 1e-5, "rope_base": 10000.0,
         } | changes
-        block = {"schema_version": 1, "config": config, "seed": 1, "kind": kind, "arm": "hf-trainer",
-                 "round_index": 0, "rank": 0, "world_size": 1, "device": {"id": ""},
+        block = {"schema_version": 1, "config": config, "seed": 1, "kind": kind,
+                 "arm": "hf-trainer", "round_index": 0, "rank": 0, "world_size": 1,
+                 "device": {"id": ""},
                  "first_data_step_index": 0, "num_warmup_steps": num_warmup,
                  "num_measured_steps": 9, "timeout_s": 600, "data_path": str(self.data_path),
                  "output_folder": str(self.folder)}

@@ -96,6 +96,7 @@ class TorchCompileTest(CompileTest):
         self.assertEqual(evidence["num_compilations_in_warmup"], 0)
         self.assertEqual(evidence["num_compilations_in_steps"], 0)
         self.assertEqual(evidence["num_graph_breaks"], 0, evidence["graph_break_reasons"])
+        self.assertEqual(evidence["failures"], [])
         self.assertEqual(evidence["spikes"]["lost_ns"], 0)
         self.assertGreater(record["compile_ns"], max(record["warmup"]["step_wall_ns"]))
         self.assertTrue(any((self.folder / "inductor" / "cpu-math").iterdir()))
@@ -110,6 +111,7 @@ class TorchCompileTest(CompileTest):
         self.assertGreater(num_in_steps, 0)
         self.assertGreater(evidence["num_recompilations"], 0)
         self.assertTrue(evidence["recompilation_reasons"])
+        self.assertEqual(evidence["failures"], [])
         spikes = evidence["spikes"]
         self.assertEqual(sum(step["num_compilations"] for step in spikes["steps"]), num_in_steps)
         wall_ns = record["warmup"]["step_wall_ns"] + record["steps"]["step_wall_ns"]

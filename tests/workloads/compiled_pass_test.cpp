@@ -7,6 +7,7 @@
 
 #include "tests/workloads/tiny_model.h"
 #include "tests/workloads/words_file.h"
+#include <ATen/ops/full.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,12 +37,13 @@ RunConfig compiled_config() {
   return config;
 }
 
-// One export serves all tests: it takes a minute of one core.
+// One export serves all tests, each of which may be a process of its own, and later runs too: it
+// takes a minute of one core.
 class CompiledPassTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new TemporaryFolder;
-    ::setenv("STEPLENS_PACKAGES", folder_->path().c_str(), 1);
+    ::setenv("STEPLENS_PACKAGES", STEPLENS_TEST_PACKAGES, 1);
     const BlockConfig block{.config = compiled_config(), .output_folder = folder_->path()};
     write_json_atomically(folder_->path() / "block_config.json", to_json(block));
     const ProcessResult process = run_process(

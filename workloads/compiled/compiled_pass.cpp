@@ -5,7 +5,9 @@
 
 #include <ATen/Version.h>
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/ops/_foreach_add.h>
 #include <c10/core/GradMode.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <torch/version.h>
@@ -28,6 +30,14 @@ PackagePlace place_of(const RunConfig& config) {
   return place;
 }
 
+// A package asks for libtorch.so by name, which nothing else here loads and which only this
+// program's own search path finds.
+void load_libtorch() {
+  if (::dlopen("libtorch.so", RTLD_LAZY | RTLD_GLOBAL) == nullptr) {
+    throw ConfigError(fmt::format("compile=aoti: {}", ::dlerror()));
+  }
+}
+
 }  // namespace
 
 struct CompiledPass::Loader {
@@ -38,6 +48,7 @@ CompiledPass::CompiledPass(const RunConfig& config) {
   const auto start = std::chrono::steady_clock::now();
   const std::string refusal = why_not(config);
   if (!refusal.empty()) throw ConfigError(refusal);
+  load_libtorch();
   const std::string name = package_name(config);
   const auto path = packages_folder() / (name + ".pt2");
   const c10::DeviceIndex device_index = config.device == Device::kCuda ? 0 : -1;
@@ -73,18 +84,22 @@ at::Tensor CompiledPass::run(const Model& model, const at::Tensor& tokens_BT,
   for (const Parameter& parameter : parameters) inputs.push_back(parameter.value);
   std::vector<at::Tensor> outputs = loader_->package.run(inputs);
 
+  std::vector<at::Tensor> sums;  // Of earlier micro-batches.
+  std::vector<at::Tensor> added;
   std::size_t next = 1;
   for (const Parameter& parameter : parameters) {
     if (!parameter.is_trained) continue;
     SL_CHECK(next < outputs.size() && outputs[next].sizes() == parameter.value.sizes());
     at::Tensor& gradient = at::Tensor(parameter.value).mutable_grad();
     if (gradient.defined()) {
-      gradient.add_(outputs[next]);
+      sums.push_back(gradient);
+      added.push_back(outputs[next]);
     } else {
       gradient = outputs[next].contiguous();
     }
     ++next;
   }
+  if (!sums.empty()) at::_foreach_add_(sums, added);
   SL_CHECK(next == outputs.size());
   return outputs.front();
 }
