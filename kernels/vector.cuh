@@ -38,7 +38,8 @@ __device__ inline T from_float(float value) {
 }
 
 /// kWidth elements of T as they lie in memory: few registers until they are unpacked. Pointers are
-/// 16-byte aligned.
+/// 16-byte aligned. Plain accesses: on an H200, evict-first loads (__ldcs) beside plain stores cost
+/// 3 to 11 % (SwiGLU forward 104 against 94 us), and with evict-first stores too they gain nothing.
 template <typename T, int kWidth>
 struct Packed {
   static constexpr int kNumAccesses = kWidth * static_cast<int>(sizeof(T)) / kAccessBytes;
@@ -48,7 +49,7 @@ struct Packed {
   __device__ void load(const T* data) {
 #pragma unroll
     for (int i = 0; i < kNumAccesses; ++i) {
-      accesses[i] = __ldcs(reinterpret_cast<const uint4*>(data) + i);  // Read once: evict first.
+      accesses[i] = reinterpret_cast<const uint4*>(data)[i];
     }
   }
   __device__ void store(T* data) const {

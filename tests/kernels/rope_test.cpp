@@ -115,8 +115,8 @@ void check_shape(RopeShape shape, ElementType type, std::int64_t misalignment) {
                     .k = contiguous(k, shape, shape.Hkv),
                     .v = contiguous(v, shape, shape.Hkv)},
                    nullptr);
-  EXPECT_LE(relative_norm(q.values(), expected_q), tolerance(type));
-  EXPECT_LE(relative_norm(k.values(), expected_k), tolerance(type));
+  EXPECT_LE(relative_norm(q.values(), expected_q), tolerance(type, num_rows));
+  EXPECT_LE(relative_norm(k.values(), expected_k), tolerance(type, num_rows));
   EXPECT_EQ(v.values(), expected_v);
   EXPECT_EQ(qkv.values(), values);
 
@@ -166,7 +166,7 @@ void check_shape(RopeShape shape, ElementType type, std::int64_t misalignment) {
                      .dv = heads_first(device_dv, shape.Hkv),
                      .dqkv = dqkv.data()},
                     nullptr);
-  EXPECT_LE(relative_norm(dqkv.values(), expected), tolerance(type));
+  EXPECT_LE(relative_norm(dqkv.values(), expected), tolerance(type, num_rows));
 }
 
 TEST(RopeQkv, ForwardAndBackwardMatchTheReference) {

@@ -38,7 +38,7 @@ void check_size(const Size& size, ElementType type, std::int64_t misalignment) {
   swiglu_forward(
       {.gate_up = device_gate_up.data(), .y = y.data(), .N = size.N, .F = size.F, .type = type},
       nullptr);
-  EXPECT_LE(relative_norm(y.values(), expected_y), tolerance(type));
+  EXPECT_LE(relative_norm(y.values(), expected_y), tolerance(type, count));
   SwigluBackwardArgs args{.dy = device_dy.data(),
                           .gate_up = device_gate_up.data(),
                           .dgate_up = dgate_up.data(),
@@ -47,14 +47,14 @@ void check_size(const Size& size, ElementType type, std::int64_t misalignment) {
                           .type = type};
   swiglu_backward(args, nullptr);
   const auto expected = reference::swiglu_backward(dy, gate_up, size.F);
-  EXPECT_LE(relative_norm(dgate_up.values(), expected), tolerance(type));
+  EXPECT_LE(relative_norm(dgate_up.values(), expected), tolerance(type, count));
 
   // In place, and with the output once more.
   args.dgate_up = device_gate_up.data();
   args.y = y_again.data();
   swiglu_backward(args, nullptr);
   EXPECT_EQ(device_gate_up.values(), dgate_up.values());
-  EXPECT_LE(relative_norm(y_again.values(), expected_y), tolerance(type));
+  EXPECT_LE(relative_norm(y_again.values(), expected_y), tolerance(type, count));
 }
 
 TEST(Swiglu, ForwardAndBackwardMatchTheReference) {
