@@ -48,8 +48,11 @@ constexpr std::int64_t kNumProbeSteps = 2;
 
 // Counters of what happens inside the step's code, which a replayed graph does not run again: a
 // graph's count is that of its capture.
-constexpr std::string_view kCountedInStep[] = {"forward_passes", "block_forwards", "loss_reads",
-                                               "injected_spins"};
+constexpr std::string_view kCountedInStep[] = {"forward_passes",       "block_forwards",
+                                               "loss_reads",           "injected_spins",
+                                               "fused_norms",          "fused_ropes",
+                                               "fused_mlps",           "fused_losses",
+                                               "multi_tensor_updates", "fused_embedding_gradients"};
 
 Counters difference(const Counters& after, const Counters& before) {
   Counters result;
@@ -378,7 +381,7 @@ class BlockRun {
     }
     for (const auto& [name, count] : difference(event_counts(), events_before_)) {
       result[name] =
-          name == "frozen_parameters"
+          name == "frozen_parameters" || name == "bf16_parameters"
               ? count
               : std::max<std::int64_t>(
                     count > 0 ? 1 : 0,

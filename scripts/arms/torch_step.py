@@ -361,7 +361,8 @@ class TrainStep:
              {"params": norms, "weight_decay": 0.0}],
             lr=config["learning_rate"], betas=(config["beta1"], config["beta2"]),
             eps=config["epsilon"], foreach=config["optimizer"] == "foreach",
-            fused=config["optimizer"] == "fused")
+            # multi_tensor is Steplens's own: the nearest thing here.
+            fused=config["optimizer"] in ("fused", "multi_tensor"))
         self.scaler = torch.amp.GradScaler(device.type, enabled=config["precision"] == "fp16")
         self.log = torch.zeros(max_steps, 2, device=device)  # Loss, gradient norm.
         self.learning_rates = []

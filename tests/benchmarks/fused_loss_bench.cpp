@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <benchmark/benchmark.h>
-#include <cuda_runtime.h>
 
 #include "kernels/adamw/adamw.h"
 #include "kernels/cross_entropy/cross_entropy.h"
