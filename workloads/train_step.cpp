@@ -129,7 +129,7 @@ void TrainStep::run(const DeviceStep& step) {
     const ScopedRange clip("clip");
     const std::vector<at::Tensor> gradients = gradients_of(model_);
     scaler_.unscale(gradients);
-    grad_norm = clip_gradients(gradients, config_.max_grad_norm);
+    grad_norm = optimizer_->clip(gradients, config_.max_grad_norm);
   }
   at::Tensor learning_rate;
   {

@@ -87,7 +87,8 @@ def make_optimizer(config, parameters):
          {"params": norms, "weight_decay": 0.0}],
         lr=config["learning_rate"], betas=(config["beta1"], config["beta2"]),
         eps=config["epsilon"], foreach=config["optimizer"] == "foreach",
-        fused=config["optimizer"] == "fused")
+        # multi_tensor is Steplens's own: the nearest thing here.
+        fused=config["optimizer"] in ("fused", "multi_tensor"))
 
 
 class EagerPass:

@@ -1,5 +1,6 @@
 #include "workloads/run_block.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -156,6 +157,8 @@ TEST_F(RunBlock, EveryLevelOfTheCpuIsProvenAndDoesTheSameWork) {
 
 TEST_F(RunBlock, EveryPairOfLevelsRunsOrSaysWhyNot) {
   const RunConfig baseline = tiny_config();
+  // Two levels that are the baseline's own make the same config again.
+  std::vector<RunConfig> seen;
   int num_run = 0;
   const auto toggles = all_toggles();
   for (std::size_t i = 0; i < toggles.size(); ++i) {
@@ -168,6 +171,8 @@ TEST_F(RunBlock, EveryPairOfLevelsRunsOrSaysWhyNot) {
           first.apply(config);
           second.apply(config);
           config.injected_spin_ns = std::min<std::int64_t>(config.injected_spin_ns, 1000);
+          if (std::ranges::find(seen, config) != seen.end()) continue;
+          seen.push_back(config);
           const std::string_view reason = why_not(config);
           BlockConfig pair = block(config);
           pair.num_warmup_steps = 1;
@@ -190,7 +195,7 @@ TEST_F(RunBlock, EveryPairOfLevelsRunsOrSaysWhyNot) {
       }
     }
   }
-  EXPECT_GT(num_run, 200);
+  EXPECT_GT(num_run, 100);
 }
 
 TEST_F(RunBlock, ALossThatIsNotFiniteIsARowNotAResult) {
