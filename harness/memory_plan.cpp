@@ -1,8 +1,13 @@
 #include "harness/memory_plan.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "harness/error.h"
 
 namespace steplens {
 namespace {
@@ -237,7 +242,8 @@ class Predictor {
       case Optimizer::kLoop:
         add("workspace", "optimizer", 2 * largest, "2 * the largest parameter");
         break;
-      case Optimizer::kFused: break;
+      case Optimizer::kFused:
+      case Optimizer::kMultiTensor: break;
     }
   }
 
@@ -272,8 +278,33 @@ std::int64_t MemoryPlan::bytes_of(std::string_view owner) const {
   return total;
 }
 
+std::string why_not_predicted(const RunConfig& config) {
+  // What else keeps, adds or saves tensors that no account has been held against yet.
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kModelled = {
+      {{"compile", "off"},
+       {"weights", "fp32"},
+       {"norm", "aten"},
+       {"rope", "aten"},
+       {"mlp", "aten"},
+       {"loss", "aten"},
+       {"embedding", "aten"}}};
+  for (const auto& [key, value] : kModelled) {
+    const ConfigField* field = find_config_field(key);
+    if (field == nullptr) continue;
+    const std::string now = field->get(config).get<std::string>();
+    if (now != value) {
+      return fmt::format("{}={}: its memory is not modelled yet; predictions are for {}={}", key,
+                         now, key, value);
+    }
+  }
+  return "";
+}
+
 MemoryPlan predict_memory(const RunConfig& config) {
   validate(config);
+  if (const std::string reason = why_not_predicted(config); !reason.empty()) {
+    throw ConfigError(reason);
+  }
   return Predictor(config).predict();
 }
 

@@ -50,7 +50,11 @@ struct MemoryPlan {
   std::int64_t needed_bytes() const { return reserved_bytes + context_bytes; }
 };
 
-/// ConfigError for a config that `validate` refuses.
+/// Why there is no prediction for a config: a setting whose memory is not modelled. Empty if there
+/// is.
+std::string why_not_predicted(const RunConfig& config);
+
+/// ConfigError for a config that `validate` refuses, and with that reason.
 MemoryPlan predict_memory(const RunConfig& config);
 
 nlohmann::json to_json(const MemoryPlan& plan);

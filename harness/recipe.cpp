@@ -66,7 +66,9 @@ RecipeDecision decide_by_memory(std::span<const RecipeArm> arms, std::int64_t go
 }  // namespace
 
 std::string_view default_recipe_order() {
-  return "precision=bf16,attention,accumulation=2|4,compile,norm,swiglu,loss,optimizer,graph=on";
+  return "precision=bf16,attention,accumulation=2|4,compile=aoti,norm,rope,mlp,loss,embedding,"
+         "weights,"
+         "optimizer,graph=on";
 }
 
 std::vector<std::pair<std::string, std::string>> recipe_start_settings() {

@@ -157,6 +157,10 @@ std::vector<CheckedArm> check_bundle(const std::filesystem::path& folder) {
       is_account = block.kind == BlockKind::kMemory;
     }
     if (!measured || *measured <= 0 || !arm.command.empty()) continue;
+    if (const std::string reason = why_not_predicted(arm.config); !reason.empty()) {
+      std::cerr << fmt::format("steplens: {} is left out: {}\n", arm.name, reason);
+      continue;
+    }
     arms.push_back(
         {.arm = arm.name, .measured_bytes = *measured, .plan = predict_memory(arm.config)});
   }

@@ -96,6 +96,31 @@ const CounterUse* find_counter(const ArmFacts& facts, std::string_view name) {
   return nullptr;
 }
 
+// A compiler fuses all at once; where it cannot run, or has run, the part with the most such
+// passes.
+void choose_fusion(const ArmFacts& facts, Finding& finding) {
+  if (facts.input().config == nullptr || facts.is("compile", "aoti")) return;
+  const bool can_compile = facts.is("batching", "packed") && facts.is("checkpoint", "off") &&
+                           facts.is("world_size", "1");
+  if (can_compile) {
+    finding.toggle = "compile";
+    finding.level = "aoti";
+    return;
+  }
+  if (facts.is("precision", "fp16")) return;
+  constexpr std::array<std::pair<KernelCategory, std::string_view>, 3> kParts = {
+      {{KernelCategory::kElementwise, "mlp"},
+       {KernelCategory::kNorm, "norm"},
+       {KernelCategory::kLoss, "loss"}}};
+  double most_ns = 0;
+  for (const auto& [category, key] : kParts) {
+    if (!facts.is(key, "aten") || facts.category_ns(category) <= most_ns) continue;
+    most_ns = facts.category_ns(category);
+    finding.toggle = key;
+    finding.level = "fused";
+  }
+}
+
 }  // namespace
 
 std::optional<Finding> find_unfused_attention(const ArmFacts& facts) {
@@ -229,19 +254,20 @@ std::optional<Finding> find_memory_bound(const ArmFacts& facts) {
   }
   finding.max_gain_ratio = facts.gain_without(passes_ns);
   finding.bound = "the step without any of these kernels, as if fusion took all of their time";
+  choose_fusion(facts, finding);
   return finding;
 }
 
 std::optional<Finding> find_unfused_optimizer(const ArmFacts& facts) {
   const double cost_ns = facts.phase_ns(Phase::kOptimizer);
   if (!facts.is_gpu() || facts.share(cost_ns) < kMinOptimizerShare ||
-      facts.is("optimizer", "fused")) {
+      facts.is("optimizer", "fused") || facts.is("optimizer", "multi_tensor")) {
     return std::nullopt;
   }
   const auto update = kernels_that(facts.breakdown(), [](const UsageGroup& kernel) {
     return kernel.category == KernelCategory::kOptimizer;
   });
-  constexpr std::array<std::string_view, 1> kFused = {"fusedadam"};
+  constexpr std::array<std::string_view, 2> kFused = {"fusedadam", "adamw"};
   if (!update.empty() && has_any(update.front()->key, kFused)) return std::nullopt;
   Finding finding;
   finding.message =

@@ -36,7 +36,8 @@ TEST(Advise, FindsInAPublishedBaselineWhatItsMatrixHasProven) {
   EXPECT_THAT(rules_of(findings), testing::IsSupersetOf({"memory_bound", "attention_share",
                                                          "unfused_optimizer", "kernel_gaps"}));
   for (const nlohmann::json& finding : findings) {
-    if (finding["toggle"].is_null()) continue;
+    // That matrix is older than the compiled arm.
+    if (finding["toggle"].is_null() || finding["toggle"] == "compile") continue;
     EXPECT_THAT(finding["measured"].get<std::string>(), HasSubstr("FASTER"))
         << finding["rule"] << ": its switch is an arm of the same matrix";
     EXPECT_EQ(finding["is_refuted"], false);

@@ -147,6 +147,14 @@ TEST(PredictMemory, OfAccumulationKeepsGradientsFromMicroStepToMicroStep) {
   EXPECT_EQ(predict_memory(config).bytes_of("gradients"), 4 * num_parameters(config.shape));
 }
 
+TEST(PredictMemory, RefusesWhatItDoesNotModel) {
+  RunConfig config = gpt2_on_cuda();
+  config.loss = Operators::kFused;
+  EXPECT_EQ(why_not_predicted(config),
+            "loss=fused: its memory is not modelled yet; predictions are for loss=aten");
+  EXPECT_THROW(predict_memory(config), ConfigError);
+}
+
 TEST(PredictMemory, RefusesWhatCannotRun) {
   RunConfig config = gpt2_on_cuda();
   config.num_accumulation = 5;

@@ -317,6 +317,11 @@ TEST(AdviseMemoryBound, CostsThePassesOverMemory) {
   const Finding finding = scene.only("memory_bound");
   // 15 ms, of which 5.5 + 0.8 elementwise and 0.6 norms.
   EXPECT_NEAR(*finding.max_gain_ratio, 15.0 / (15.0 - 6.9), 1e-9);
+  EXPECT_EQ(test_of(finding), "compile=aoti");
+  scene.config.batching = Batching::kPadded;
+  EXPECT_EQ(test_of(scene.only("memory_bound")), "mlp=fused") << "one package a shape";
+  scene.config.mlp = Operators::kFused;
+  EXPECT_EQ(test_of(scene.only("memory_bound")), "norm=fused");
 }
 
 TEST(AdviseOptimizer, CostsItsPhase) {
