@@ -667,6 +667,15 @@ std::string_view why_not(const RunConfig& config) {
     if (config.batching != Batching::kPacked) {
       return "compile=aoti has one package a shape; batching=padded and bucketed vary it";
     }
+    if (config.norm != Operators::kAten || config.rope != Operators::kAten ||
+        config.mlp != Operators::kAten || config.loss != Operators::kAten ||
+        config.embedding != Operators::kAten) {
+      return "compile=aoti makes kernels of its own from ATen's operators; take norm, rope, mlp, "
+             "loss and embedding=aten";
+    }
+    if (config.weights != Weights::kFp32) {
+      return "compile=aoti takes fp32 weights; its package knows no masters";
+    }
     if (config.checkpoint != Checkpoint::kOff) {
       return "compile=aoti holds forward and backward in one graph, which drops what "
              "checkpoint=full recomputes";
