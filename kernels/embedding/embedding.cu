@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::string_view kOp = "embedding_backward";
 constexpr int kBlockSize = 256;
-constexpr int kBlocksThatStay = 3;  // On each multiprocessor: 24 warps of 80 registers.
-constexpr int kChunk = 32;  // The longest sum has N / 32 + 64 terms, even if all tokens are alike.
+constexpr int kChunk =
+    32;  // The longest sum is N / 32 + 64 terms, also where all tokens are alike.
 
 struct Workspace {
   std::uint32_t* tokens;         // (N): V for those that name no row.
@@ -91,134 +91,77 @@ __global__ void __launch_bounds__(kBlockSize)
   workspace.offsets[v] = static_cast<std::int32_t>(begin);
 }
 
-// Channels that a warp sums at a time: kVectors accesses of kWidth channels a lane.
-template <int kWidth>
-inline constexpr int kVectors = kWidth == 1 ? 8 : 4;
-
-// Adds rows of dy to the lane's `sums`, in the order of `positions`; both rows of a pair are loaded
-// before the first sum.
+// Adds rows of dy to `sums`, in the order of `positions`; loads go ahead of the sums in batches.
 template <typename T, int kWidth>
-__device__ void add_rows(const T* dy, std::int64_t C, std::int64_t c, const std::int32_t* positions,
-                         int count, float (&sums)[kVectors<kWidth>][kWidth]) {
-  constexpr int kPair = 2;
-  for (int i = 0; i < count; i += kPair) {
-    Packed<T, kWidth> rows[kPair][kVectors<kWidth>];
+__device__ void add_rows(const T* dy, std::int64_t C, const std::int32_t* positions, int count,
+                         float (&sums)[kWidth]) {
+  constexpr int kBatch = 8;
+  for (int i = 0; i < count; i += kBatch) {
+    Packed<T, kWidth> rows[kBatch];
 #pragma unroll
-    for (int j = 0; j < kPair; ++j) {
-      if (i + j >= count) break;
-      const T* row = dy + positions[i + j] * C;
-#pragma unroll
-      for (int k = 0; k < kVectors<kWidth>; ++k) {
-        const std::int64_t column = c + k * kWarpSize * kWidth;
-        if (column < C) rows[j][k].load(row + column);
-      }
+    for (int j = 0; j < kBatch; ++j) {
+      if (i + j < count) rows[j].load(dy + positions[i + j] * C);
     }
 #pragma unroll
-    for (int j = 0; j < kPair; ++j) {
+    for (int j = 0; j < kBatch; ++j) {
       if (i + j >= count) break;
+      float values[kWidth];
+      rows[j].unpack(values);
 #pragma unroll
-      for (int k = 0; k < kVectors<kWidth>; ++k) {
-        if (c + k * kWarpSize * kWidth >= C) continue;
-        float values[kWidth];
-        rows[j][k].unpack(values);
-#pragma unroll
-        for (int l = 0; l < kWidth; ++l) sums[k][l] += values[l];
-      }
-    }
-  }
-}
-
-// Adds sums of chunks, several loads ahead of the additions: the chunks of a token that fills much
-// of a text are one warp's work, and would take longer than all other rows.
-template <int kWidth>
-__device__ void add_chunks(const float* chunk_sums, std::int64_t C, std::int64_t c, int first,
-                           int last, float (&sums)[kVectors<kWidth>][kWidth]) {
-  constexpr int kBatch = 4;
-#pragma unroll
-  for (int k = 0; k < kVectors<kWidth>; ++k) {
-    const std::int64_t column = c + k * kWarpSize * kWidth;
-    if (column >= C) continue;
-    for (int chunk = first; chunk < last; chunk += kBatch) {
-      Packed<float, kWidth> batch[kBatch];
-#pragma unroll
-      for (int j = 0; j < kBatch; ++j) {
-        if (chunk + j < last) batch[j].load(chunk_sums + (chunk + j) * C + column);
-      }
-#pragma unroll
-      for (int j = 0; j < kBatch; ++j) {
-        if (chunk + j >= last) break;
-        float values[kWidth];
-        batch[j].unpack(values);
-#pragma unroll
-        for (int l = 0; l < kWidth; ++l) sums[k][l] += values[l];
-      }
+      for (int k = 0; k < kWidth; ++k) sums[k] += values[k];
     }
   }
 }
 
 template <int kWidth>
-__device__ void store_sums(float* row, std::int64_t C, std::int64_t c,
-                           const float (&sums)[kVectors<kWidth>][kWidth]) {
-#pragma unroll
-  for (int k = 0; k < kVectors<kWidth>; ++k) {
-    const std::int64_t column = c + k * kWarpSize * kWidth;
-    if (column >= C) continue;
+__device__ void store_sums(float* destination, const float (&sums)[kWidth]) {
+  if constexpr (kWidth == 1) {
+    *destination = sums[0];
+  } else {
     Packed<float, kWidth> packed;
-    packed.pack(sums[k]);
-    packed.store(row + column);
+    packed.pack(sums);
+    packed.store(destination);
   }
 }
 
-// A warp sums one chunk, if one token fills it.
+// A block sums one chunk, if one token fills it.
 template <typename T, int kWidth>
-__global__ void __launch_bounds__(kBlockSize)
-    embedding_backward_sum_chunks(const EmbeddingBackwardArgs args, Workspace workspace) {
-  const std::int64_t chunk =
-      static_cast<std::int64_t>(blockIdx.x) * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
-  const std::int64_t first = chunk * kChunk;
-  if (first + kChunk > args.N) return;
+__global__ void embedding_backward_sum_chunks(const EmbeddingBackwardArgs args,
+                                              Workspace workspace) {
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kChunk;
   const std::uint32_t token = workspace.sorted_tokens[first];
   if (token != workspace.sorted_tokens[first + kChunk - 1] || token >= args.V) return;
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  for (std::int64_t c = lane * kWidth; c < args.C; c += kVectors<kWidth> * kWarpSize * kWidth) {
-    float sums[kVectors<kWidth>][kWidth] = {};
-    add_rows<T, kWidth>(static_cast<const T*>(args.dy), args.C, c,
+  for (std::int64_t c = threadIdx.x * kWidth; c < args.C; c += blockDim.x * kWidth) {
+    float sums[kWidth] = {};
+    add_rows<T, kWidth>(static_cast<const T*>(args.dy) + c, args.C,
                         workspace.sorted_positions + first, kChunk, sums);
-    store_sums<kWidth>(workspace.chunk_sums + chunk * args.C, args.C, c, sums);
+    store_sums(workspace.chunk_sums + blockIdx.x * args.C + c, sums);
   }
 }
 
-// Warps write rows of dtable in turn: positions before the first whole chunk, the chunks, the rest.
-// Few blocks that stay: launching one a row takes as long as writing the row.
+// A block writes one row of dtable: positions before the first whole chunk, the chunks, the rest.
 template <typename T, int kWidth>
-__global__ void __launch_bounds__(kBlockSize, kBlocksThatStay)
-    embedding_backward_write_rows(const EmbeddingBackwardArgs args, Workspace workspace) {
-  const T* dy = static_cast<const T*>(args.dy);
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const std::int64_t num_warps = static_cast<std::int64_t>(gridDim.x) * (kBlockSize / kWarpSize);
-  std::int64_t v =
-      static_cast<std::int64_t>(blockIdx.x) * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
-  int begin = v < args.V ? workspace.offsets[v] : 0;
-  int end = v < args.V ? workspace.offsets[v + 1] : 0;
-  for (; v < args.V; v += num_warps) {
-    const std::int64_t next = v + num_warps;  // Its place is fetched while this row is summed.
-    const int next_begin = next < args.V ? workspace.offsets[next] : 0;
-    const int next_end = next < args.V ? workspace.offsets[next + 1] : 0;
-    const int first_chunk = (begin + kChunk - 1) / kChunk;
-    const int last_chunk = max(first_chunk, end / kChunk);
-    const int head_end = min(end, first_chunk * kChunk);
-    const int tail_begin = max(head_end, last_chunk * kChunk);
-    for (std::int64_t c = lane * kWidth; c < args.C; c += kVectors<kWidth> * kWarpSize * kWidth) {
-      float sums[kVectors<kWidth>][kWidth] = {};
-      add_rows<T, kWidth>(dy, args.C, c, workspace.sorted_positions + begin, head_end - begin,
-                          sums);
-      add_chunks<kWidth>(workspace.chunk_sums, args.C, c, first_chunk, last_chunk, sums);
-      add_rows<T, kWidth>(dy, args.C, c, workspace.sorted_positions + tail_begin, end - tail_begin,
-                          sums);
-      store_sums<kWidth>(args.dtable + v * args.C, args.C, c, sums);
+__global__ void embedding_backward_write_rows(const EmbeddingBackwardArgs args,
+                                              Workspace workspace) {
+  const std::int64_t v = blockIdx.x;
+  const int begin = workspace.offsets[v];
+  const int end = workspace.offsets[v + 1];
+  const int first_chunk = (begin + kChunk - 1) / kChunk;
+  const int last_chunk = max(first_chunk, end / kChunk);
+  const int head_end = min(end, first_chunk * kChunk);
+  const int tail_begin = max(head_end, last_chunk * kChunk);
+  for (std::int64_t c = threadIdx.x * kWidth; c < args.C; c += blockDim.x * kWidth) {
+    const T* dy = static_cast<const T*>(args.dy) + c;
+    float sums[kWidth] = {};
+    add_rows<T, kWidth>(dy, args.C, workspace.sorted_positions + begin, head_end - begin, sums);
+    for (int chunk = first_chunk; chunk < last_chunk; ++chunk) {
+      const float* chunk_sums = workspace.chunk_sums + chunk * args.C + c;
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) sums[k] += chunk_sums[k];
     }
-    begin = next_begin;
-    end = next_end;
+    add_rows<T, kWidth>(dy, args.C, workspace.sorted_positions + tail_begin, end - tail_begin,
+                        sums);
+    store_sums(args.dtable + v * args.C + c, sums);
   }
 }
 
@@ -258,20 +201,17 @@ void embedding_backward(const EmbeddingBackwardArgs& args, cudaStream_t stream) 
       args.N, args.V, workspace);
   SL_CUDA(cudaGetLastError());
 
-  int device = 0;
-  SL_CUDA(cudaGetDevice(&device));
-  int num_multiprocessors = 0;
-  SL_CUDA(cudaDeviceGetAttribute(&num_multiprocessors, cudaDevAttrMultiProcessorCount, device));
   const auto sum = [&]<typename T, int kWidth>() {
+    const std::int64_t num_warps = (args.C / kWidth + kWarpSize - 1) / kWarpSize;
+    const auto block_size = static_cast<unsigned>(
+        std::clamp<std::int64_t>(num_warps * kWarpSize, kWarpSize, kBlockSize));
     if (args.N >= kChunk) {
       embedding_backward_sum_chunks<T, kWidth>
-          <<<num_blocks_for(args.N / kChunk * kWarpSize), kBlockSize, 0, stream>>>(args, workspace);
+          <<<static_cast<unsigned>(args.N / kChunk), block_size, 0, stream>>>(args, workspace);
       SL_CUDA(cudaGetLastError());
     }
-    const std::int64_t num_blocks = std::min<std::int64_t>(num_blocks_for(args.V * kWarpSize),
-                                                           num_multiprocessors * kBlocksThatStay);
     embedding_backward_write_rows<T, kWidth>
-        <<<static_cast<unsigned>(num_blocks), kBlockSize, 0, stream>>>(args, workspace);
+        <<<static_cast<unsigned>(args.V), block_size, 0, stream>>>(args, workspace);
     SL_CUDA(cudaGetLastError());
   };
   const auto sum_of_type = [&]<typename T>() {

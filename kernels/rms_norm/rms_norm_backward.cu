@@ -14,7 +14,7 @@ namespace steplens {
 namespace {
 
 constexpr std::string_view kOp = "rms_norm_backward";
-constexpr int kMaxBlocksPerMultiprocessor = 4;  // Of the first stage, in all variants.
+constexpr int kScalarBlocksPerMultiprocessor = 4;
 
 template <typename Visit>
 bool visit_types(const RmsNormBackwardArgs& args, Visit&& visit) {
@@ -54,7 +54,6 @@ constexpr int kSlices = 32;
 __global__ void __launch_bounds__(kColumns* kSlices)
     rms_norm_backward_sum_partials(const float* partials, int num_partials, std::int64_t C,
                                    float* dweight) {
-  cudaGridDependencySynchronize();  // Launched while the first stage's last blocks run.
   __shared__ float sums[kSlices][kColumns + 1];
   const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.x;
   float sum = 0.0f;
@@ -74,18 +73,9 @@ __global__ void __launch_bounds__(kColumns* kSlices)
 
 void launch_sum_partials(const RmsNormBackwardArgs& args, int num_partials, cudaStream_t stream) {
   const auto num_blocks = static_cast<unsigned>((args.C + kColumns - 1) / kColumns);
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = num_blocks;
-  config.blockDim = dim3(kColumns, kSlices);
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  SL_CUDA(cudaLaunchKernelEx(&config, &rms_norm_backward_sum_partials,
-                             static_cast<const float*>(args.workspace), num_partials, args.C,
-                             args.dweight));
+  rms_norm_backward_sum_partials<<<num_blocks, dim3(kColumns, kSlices), 0, stream>>>(
+      static_cast<const float*>(args.workspace), num_partials, args.C, args.dweight);
+  SL_CUDA(cudaGetLastError());
 }
 
 // ---- block_per_row: a block walks its rows twice, element by element; its partial sums lie in the
@@ -132,7 +122,7 @@ __global__ void __launch_bounds__(kScalarBlockSize)
 void launch_block_per_row(const RmsNormBackwardArgs& args, cudaStream_t stream) {
   check(args);
   const int num_blocks = static_cast<int>(
-      std::clamp<std::int64_t>(args.N, 1, num_multiprocessors() * kMaxBlocksPerMultiprocessor));
+      std::clamp<std::int64_t>(args.N, 1, num_multiprocessors() * kScalarBlocksPerMultiprocessor));
   visit_types(args, [&]<typename G, typename S>(const G*, const S*) {
     rms_norm_backward_block_per_row<G, S><<<num_blocks, kScalarBlockSize, 0, stream>>>(args);
   });
@@ -141,28 +131,22 @@ void launch_block_per_row(const RmsNormBackwardArgs& args, cudaStream_t stream) 
 }
 
 // ---- row_in_registers: 32 to 512 threads hold a row of each input in registers as 16-byte
-// vectors; each element is read once. 512 threads a multiprocessor, so that there are few partial
-// sums: they stay in registers until the last row, then the groups of a block add up in turn. ----
+// vectors; each element is read once. One block a multiprocessor, so that there are few partial
+// sums: they stay in registers until the last row, then the block's groups add up in turn. ----
 
-constexpr int kThreadsPerMultiprocessor = 512;
-
-// A block of warps that each walk rows of their own, or of the threads of one row: such a block's
-// barrier holds up no other row.
-template <int kThreadsPerRow>
-inline constexpr int kVectorBlockSize =
-    kThreadsPerRow == kWarpSize ? kThreadsPerMultiprocessor : kThreadsPerRow;
+constexpr int kVectorBlockSize = 512;
 
 template <typename G, typename S, int kThreadsPerRow, int kVectors>
-__global__ void __launch_bounds__(kVectorBlockSize<kThreadsPerRow>,
-                                  kThreadsPerMultiprocessor / kVectorBlockSize<kThreadsPerRow>)
+__global__ void __launch_bounds__(kVectorBlockSize)
     rms_norm_backward_row_in_registers(const RmsNormBackwardArgs args) {
   constexpr int kWidth = kVectorWidth<G, S>;
-  constexpr int kGroups = kVectorBlockSize<kThreadsPerRow> / kThreadsPerRow;
+  constexpr int kGroups = kVectorBlockSize / kThreadsPerRow;
   constexpr int kMaxC = kThreadsPerRow * kVectors * kWidth;
-  __shared__ float slots[2 * kThreadsPerRow / kWarpSize];
+  __shared__ float slots[2 * kVectorBlockSize / kWarpSize];
   __shared__ float sums[kMaxC];
   const int group = static_cast<int>(threadIdx.x) / kThreadsPerRow;
   const int lane = static_cast<int>(threadIdx.x) % kThreadsPerRow;
+  float* group_slots = slots + 2 * group * (kThreadsPerRow / kWarpSize);
   const bool weight_is_bfloat16 = args.weight_type == ElementType::kBfloat16;
   const float reciprocal = 1.0f / static_cast<float>(args.C);
 
@@ -208,7 +192,7 @@ __global__ void __launch_bounds__(kVectorBlockSize<kThreadsPerRow>,
         dweight[k][i] += product * rstd;
       }
     }
-    dot = group_sum<kThreadsPerRow>(dot, slots, parity);
+    dot = group_sum<kThreadsPerRow>(dot, group_slots, parity);
     const float scale = dot * reciprocal * rstd * rstd;
 
 #pragma unroll
@@ -243,7 +227,6 @@ __global__ void __launch_bounds__(kVectorBlockSize<kThreadsPerRow>,
     }
   }
 
-  cudaTriggerProgrammaticLaunchCompletion();
   for (int turn = 0; turn < kGroups; ++turn) {
     if (turn == group) {
 #pragma unroll
@@ -259,7 +242,7 @@ __global__ void __launch_bounds__(kVectorBlockSize<kThreadsPerRow>,
     __syncthreads();
   }
   float* partial = static_cast<float*>(args.workspace) + blockIdx.x * args.C;
-  for (int c = static_cast<int>(threadIdx.x); c < args.C; c += kVectorBlockSize<kThreadsPerRow>) {
+  for (int c = static_cast<int>(threadIdx.x); c < args.C; c += kVectorBlockSize) {
     partial[c] = sums[c];
   }
 }
@@ -280,14 +263,12 @@ bool fits_row_in_registers(const RmsNormBackwardArgs& args) {
 void launch_row_in_registers(const RmsNormBackwardArgs& args, cudaStream_t stream) {
   check(args);
   const std::int64_t num_vectors = args.C / vector_width(args);
-  int num_blocks = 0;
+  const int num_blocks =
+      static_cast<int>(std::clamp<std::int64_t>(args.N, 1, num_multiprocessors()));
   visit_types(args, [&]<typename G, typename S>(const G*, const S*) {
     const auto launch = [&]<int kThreadsPerRow, int kVectors>() {
-      constexpr int kBlockSize = kVectorBlockSize<kThreadsPerRow>;
-      num_blocks = static_cast<int>(std::clamp<std::int64_t>(
-          args.N, 1, num_multiprocessors() * (kThreadsPerMultiprocessor / kBlockSize)));
       rms_norm_backward_row_in_registers<G, S, kThreadsPerRow, kVectors>
-          <<<num_blocks, kBlockSize, 0, stream>>>(args);
+          <<<num_blocks, kVectorBlockSize, 0, stream>>>(args);
     };
     if (num_vectors <= 32) return launch.template operator()<32, 1>();
     if (num_vectors <= 96) return launch.template operator()<32, 3>();
@@ -313,7 +294,7 @@ constexpr RmsNormBackwardVariant kVariants[] = {
 
 std::size_t rms_norm_backward_workspace_bytes(std::int64_t N, std::int64_t C) {
   const std::int64_t num_partials =
-      std::clamp<std::int64_t>(N, 1, num_multiprocessors() * kMaxBlocksPerMultiprocessor);
+      std::clamp<std::int64_t>(N, 1, num_multiprocessors() * kScalarBlocksPerMultiprocessor);
   return static_cast<std::size_t>(num_partials * C) * sizeof(float);
 }
 
