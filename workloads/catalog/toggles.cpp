@@ -680,6 +680,16 @@ std::string_view why_not(const RunConfig& config) {
       return "compile=aoti holds forward and backward in one graph, which drops what "
              "checkpoint=full recomputes";
     }
+    if (config.weights != Weights::kFp32) {
+      return "compile=aoti has packages for fp32 weights, which they cast themselves";
+    }
+    for (const Operators part :
+         {config.norm, config.rope, config.mlp, config.loss, config.embedding}) {
+      if (part == Operators::kFused) {
+        return "compile=aoti brings Inductor's kernels for all of the model; norm, rope, mlp, loss "
+               "and embedding must be aten";
+      }
+    }
   }
   if (config.graph) {
     if (config.world_size > 1) {
@@ -687,10 +697,11 @@ std::string_view why_not(const RunConfig& config) {
     }
     if (config.optimizer == Optimizer::kLoop) {
       return "graph=on bakes the loop optimizer's bias correction into the graph; take "
-             "optimizer=foreach or fused";
+             "optimizer=foreach, fused or multi_tensor";
     }
     if (config.precision == Precision::kFp16 && config.optimizer == Optimizer::kForeach) {
-      return "graph=on cannot read the overflow flag of fp16 on the host; take optimizer=fused";
+      return "graph=on cannot read the overflow flag of fp16 on the host; take optimizer=fused "
+             "or multi_tensor";
     }
     if (config.sync_every_micro_step) {
       return "graph=on cannot wait for the device inside the captured step";
