@@ -12,12 +12,14 @@
 #include "harness/files.h"
 #include "harness/trace/trace_reader.h"
 #include "reports/breakdown/breakdown_parts.h"
+#include "reports/breakdown/read_traced_arms.h"
 #include "reports/counters/counter_parts.h"
 #include "reports/html/html_page.h"
 #include "reports/markdown.h"
 #include "reports/matrix_table.h"
 #include "reports/memory/memory_parts.h"
 #include "reports/pairs.h"
+#include "reports/scale/scale_verb.h"
 #include "reports/trace_verbs.h"
 
 namespace steplens {
@@ -25,26 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The breakdown of every arm with a trace, in the table's order. A trace that cannot be read is not
-// worth the report: its reason goes to `stderr`.
-std::vector<TracedArm> read_traced_arms(const Bundle& bundle, const Results& results) {
-  std::vector<TracedArm> arms;
-  for (const ArmResult* row : table_order(results)) {
-    const fs::path path = trace_path(bundle, row->name);
-    if (path.empty()) continue;
-    try {
-      arms.push_back({.arm = row->name,
-                      .reference = row->reference,
-                      .breakdown = compute_breakdown(read_trace(path)),
-                      .throughput_step_ns = row->step_wall_ns});
-    } catch (const ConfigError& error) {
-      fmt::print(stderr, "steplens: no breakdown of {}: {}\n", row->name, error.what());
-    }
-  }
-  return arms;
-}
-
-// The account of every arm with a memory block, likewise.
+// The account of every arm with a memory block, in the table's order. A trace that cannot be read
+// is not worth the report: its reason goes to `stderr`.
 std::vector<MemoryArm> read_memory_arms(const Bundle& bundle, const Results& results) {
   std::vector<MemoryArm> arms;
   for (const ArmResult* row : table_order(results)) {
@@ -152,7 +136,8 @@ int print_trace(const fs::path& path, bool is_json) {
     fmt::print("{}", dumped(json));
   } else {
     const std::string arm = trace.info.value("arm", path.stem().string());
-    const std::vector<TracedArm> arms = {{.arm = arm, .breakdown = breakdown}};
+    const std::vector<TracedArm> arms = {
+        {.arm = arm, .breakdown = breakdown, .communication = compute_communication(trace)}};
     fmt::print("{}", breakdown_text(arms));
     const Table kernels = kernel_table(breakdown);
     if (!kernels.rows.empty()) fmt::print("\n{}", to_text(kernels));
@@ -281,6 +266,7 @@ void add_report_verbs(CLI::App& app, int& exit_code) {
       "worse.\nExample: steplens compare runs/before runs/after --threshold 0.01");
   compare_app->callback([comparison, &exit_code] { exit_code = compare_verb(*comparison); });
 
+  add_scale_verb(app, exit_code);
   add_trace_verbs(app, exit_code);
 }
 

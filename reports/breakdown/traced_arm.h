@@ -5,6 +5,7 @@
 #include <string>
 
 #include "reports/breakdown/breakdown.h"
+#include "reports/communication/communication.h"
 
 namespace steplens {
 
@@ -14,6 +15,7 @@ struct TracedArm {
   std::string reference;  // The arm that it is compared with; empty for the baseline.
   Breakdown breakdown;
   std::optional<double> throughput_step_ns;  // Mean step of the blocks that were not traced.
+  CommunicationUse communication;            // Of all ranks.
 };
 
 /// Above it tracing has changed what it measured, and the breakdown is called distorted.
