@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -205,6 +204,7 @@ class Importer {
     std::int64_t num_open = 0;
     for (const auto& [track, stack] : begun_) num_open += std::ssize(stack);
     if (num_open > 0) assembler_.add_quality(quality::kOpenRanges, num_open);
+    if (header_) refuse_unknown_steps();
     if (!header_) {
       drop_zero_times();
       take_operators();
@@ -560,6 +560,14 @@ class Importer {
     }
   }
 
+  // A file of ours whose steps somebody took out.
+  void refuse_unknown_steps() {
+    Trace& trace = assembler_.trace();
+    for (GpuOp& op : trace.gpu_ops) {
+      if (op.step_index < -1 || op.step_index >= std::ssize(trace.steps)) op.step_index = -1;
+    }
+  }
+
   void start_at_first_event() {
     Trace& trace = assembler_.trace();
     for (const auto& [key, thread_name] : thread_names_) {
@@ -589,95 +597,38 @@ class Importer {
   std::vector<Operator> operators_;
 };
 
-// Finds the events in the stream of values.
-class Handler : public nlohmann::json_sax<json> {
+// Finds the events in the stream of tokens.
+class Reader {
  public:
+  Reader(TolerantJson& source, Importer& importer) : source_(source), importer_(importer) {}
+
+  /// Reads to the end of the document, or as far as it can be read: kEnd, kCut or kError.
   /// `on_event` is called after each event.
-  Handler(Importer& importer, std::function<void()> on_event)
-      : importer_(importer),
-        on_event_(std::move(on_event)) {}
+  template <class OnEvent>
+  TolerantJson::Token read(OnEvent on_event) {
+    using Token = TolerantJson::Token;
+    while (true) {
+      switch (const Token token = source_.next()) {
+        case Token::kKey: key_ = source_.text(); break;
+        case Token::kString: put_string(); break;
+        case Token::kInteger: put_integer(); break;
+        case Token::kDecimal: put_number(); break;
+        case Token::kWord: break;
+        case Token::kBeginObject: begin_object(); break;
+        case Token::kEndObject:
+          if (end_object()) on_event();
+          break;
+        case Token::kBeginArray: begin_array(); break;
+        case Token::kEndArray: stack_.pop_back(); break;
+        case Token::kEnd:
+        case Token::kCut:
+        case Token::kError: return token;
+      }
+    }
+  }
 
   bool is_between_events() const { return stack_.size() == 1 && stack_.back() == Place::kEvents; }
   bool has_events_list() const { return has_events_list_; }
-  const std::string& error() const { return error_; }
-
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t value) override {
-    return put_number(fmt::format_int(value));
-  }
-  bool number_unsigned(number_unsigned_t value) override {
-    return put_number(fmt::format_int(value));
-  }
-  bool number_float(number_float_t, const string_t& text) override {
-    if (Value* value = target()) {
-      value->text = text;
-      value->is_number = true;
-    }
-    return true;
-  }
-  bool string(string_t& text) override {
-    const Place place = here();
-    if (place == Place::kRoot && key_ == "steplens") importer_.read_header(text);
-    if (place == Place::kDevice && key_ == "name") device_name_ = text;
-    if (Value* value = target()) value->text = text;
-    return true;
-  }
-  bool binary(binary_t&) override { return true; }
-  bool key(string_t& text) override {
-    key_ = text;
-    return true;
-  }
-
-  bool start_object(std::size_t) override {
-    Place place = Place::kOther;
-    if (stack_.empty()) {
-      place = Place::kRoot;
-    } else if (here() == Place::kEvents) {
-      place = Place::kEvent;
-      event_.clear();
-    } else if (here() == Place::kEvent && key_ == "args") {
-      place = Place::kArguments;
-    } else if (here() == Place::kDevices) {
-      place = Place::kDevice;
-      device_id_ = -1;
-      device_name_.clear();
-    }
-    stack_.push_back(place);
-    return true;
-  }
-  bool end_object() override {
-    const Place place = here();
-    stack_.pop_back();
-    if (place == Place::kEvent) {
-      importer_.add(event_);
-      on_event_();
-    }
-    if (place == Place::kDevice) importer_.add_device(device_id_, device_name_);
-    return true;
-  }
-  bool start_array(std::size_t) override {
-    Place place = Place::kOther;
-    if (stack_.empty() || (here() == Place::kRoot && key_ == "traceEvents")) {
-      place = Place::kEvents;
-      has_events_list_ = true;
-    } else if (here() == Place::kRoot && key_ == "deviceProperties") {
-      place = Place::kDevices;
-    } else if (here() == Place::kArguments) {
-      place = Place::kArray;
-      array_ = &event_.add_argument(key_);
-    }
-    stack_.push_back(place);
-    return true;
-  }
-  bool end_array() override {
-    stack_.pop_back();
-    return true;
-  }
-  bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
-    error_ = error.what();
-    return false;
-  }
 
  private:
   enum class Place : std::uint8_t {
@@ -700,28 +651,84 @@ class Handler : public nlohmann::json_sax<json> {
     return nullptr;
   }
 
-  bool put_number(const fmt::format_int& number) {
-    const std::string_view text(number.data(), number.size());
+  void put_string() {
     const Place place = here();
-    if (place == Place::kArray) {
-      std::int64_t value = 0;
-      std::from_chars(text.data(), text.data() + text.size(), value);
-      array_->integers.push_back(value);
-    } else if (place == Place::kRoot && key_ == "baseTimeNanoseconds") {
-      std::int64_t value = 0;
-      std::from_chars(text.data(), text.data() + text.size(), value);
-      importer_.set_base_ns(value);
-    } else if (place == Place::kDevice && key_ == "id") {
-      std::from_chars(text.data(), text.data() + text.size(), device_id_);
-    } else if (Value* value = target()) {
-      value->text = text;
+    if (place == Place::kRoot && key_ == "steplens") {
+      importer_.read_header(std::string(source_.text()));
+    }
+    if (place == Place::kDevice && key_ == "name") device_name_ = source_.text();
+    if (Value* value = target()) value->text = source_.text();
+  }
+
+  void put_number() {
+    if (Value* value = target()) {
+      value->text = source_.text();
       value->is_number = true;
     }
+  }
+
+  void put_integer() {
+    const std::string_view text = source_.text();
+    const auto parsed = [&] {
+      std::int64_t value = 0;
+      std::from_chars(text.data(), text.data() + text.size(), value);
+      return value;
+    };
+    const Place place = here();
+    if (place == Place::kArray) {
+      array_->integers.push_back(parsed());
+    } else if (place == Place::kRoot && key_ == "baseTimeNanoseconds") {
+      importer_.set_base_ns(parsed());
+    } else if (place == Place::kDevice && key_ == "id") {
+      device_id_ = parsed();
+    } else {
+      put_number();
+    }
+  }
+
+  void begin_object() {
+    Place place = Place::kOther;
+    if (stack_.empty()) {
+      place = Place::kRoot;
+    } else if (here() == Place::kEvents) {
+      place = Place::kEvent;
+      event_.clear();
+    } else if (here() == Place::kEvent && key_ == "args") {
+      place = Place::kArguments;
+    } else if (here() == Place::kDevices) {
+      place = Place::kDevice;
+      device_id_ = -1;
+      device_name_.clear();
+    }
+    stack_.push_back(place);
+  }
+
+  // Whether it was an event.
+  bool end_object() {
+    const Place place = here();
+    stack_.pop_back();
+    if (place == Place::kDevice) importer_.add_device(device_id_, device_name_);
+    if (place != Place::kEvent) return false;
+    importer_.add(event_);
     return true;
   }
 
+  void begin_array() {
+    Place place = Place::kOther;
+    if (stack_.empty() || (here() == Place::kRoot && key_ == "traceEvents")) {
+      place = Place::kEvents;
+      has_events_list_ = true;
+    } else if (here() == Place::kRoot && key_ == "deviceProperties") {
+      place = Place::kDevices;
+    } else if (here() == Place::kArguments) {
+      place = Place::kArray;
+      array_ = &event_.add_argument(key_);
+    }
+    stack_.push_back(place);
+  }
+
+  TolerantJson& source_;
   Importer& importer_;
-  std::function<void()> on_event_;
   std::vector<Place> stack_;
   std::string key_;
   Event event_;
@@ -729,8 +736,29 @@ class Handler : public nlohmann::json_sax<json> {
   std::int64_t device_id_ = -1;
   std::string device_name_;
   bool has_events_list_ = false;
-  std::string error_;
 };
+
+Trace import_from(TolerantJson& source, const std::string& name, const std::string& file_name,
+                  std::int64_t num_bytes, const RowProgress& progress) {
+  Importer importer(name);
+  Reader reader(source, importer);
+  const TolerantJson::Token end = reader.read([&] {
+    if ((importer.num_events() & 0xFFF) == 0 && progress) {
+      progress(source.num_read_bytes(), num_bytes);
+    }
+  });
+  // The format lets a list of events end without its bracket.
+  const bool is_cut = end == TolerantJson::Token::kCut && importer.num_events() > 0;
+  if (end != TolerantJson::Token::kEnd && !is_cut) {
+    throw ConfigError(fmt::format("{}: damaged JSON near byte {}: {}", name,
+                                  source.num_read_bytes(),
+                                  source.error().empty() ? "it ends here" : source.error()));
+  }
+  if (!reader.has_events_list()) {
+    throw ConfigError(fmt::format("{}: JSON, but no trace: it has no traceEvents", name));
+  }
+  return importer.finish(is_cut && !reader.is_between_events(), source.num_mended(), file_name);
+}
 
 }  // namespace
 
@@ -767,31 +795,17 @@ bool parse_us(std::string_view text, std::int64_t& ns) {
 }
 
 Trace import_chrome_json(const std::filesystem::path& path, const RowProgress& progress) {
-  const std::string name = path.string();
   TolerantJson source(path);
-  Importer importer(name);
   std::error_code ignored;
   const bool is_compressed = source.is_compressed();
   const auto num_bytes =
       is_compressed ? 0 : static_cast<std::int64_t>(std::filesystem::file_size(path, ignored));
-  Handler handler(importer, [&] {
-    if ((importer.num_events() & 0xFFF) == 0 && progress) {
-      progress(source.num_read_bytes(), num_bytes);
-    }
-  });
-  const bool is_whole = json::sax_parse(TolerantJsonIterator(source), TolerantJsonIterator(),
-                                        &handler, json::input_format_t::json, false);
-  // The format lets a list of events end without its bracket.
-  const bool is_cut = !is_whole && source.is_at_end() && importer.num_events() > 0;
-  if (!is_whole && !is_cut) {
-    throw ConfigError(fmt::format("{}: damaged JSON near byte {}: {}", name,
-                                  source.num_read_bytes(), handler.error()));
-  }
-  if (!handler.has_events_list()) {
-    throw ConfigError(fmt::format("{}: JSON, but no trace: it has no traceEvents", name));
-  }
-  return importer.finish(is_cut && !handler.is_between_events(), source.num_mended(),
-                         path.filename().string());
+  return import_from(source, path.string(), path.filename().string(), num_bytes, progress);
+}
+
+Trace import_chrome_text(std::string_view text, const std::string& name) {
+  TolerantJson source(text);
+  return import_from(source, name, name, std::ssize(text), {});
 }
 
 }  // namespace steplens
