@@ -29,6 +29,8 @@ using nlohmann::json;
 
 // Times above it are since 1970, not since the start of the profiler: a year.
 constexpr std::int64_t kEpochNs = 365LL * 24 * 3600 * 1'000'000'000;
+// No event is further away: 126 years, so that differences of times fit into 64 bits.
+constexpr std::int64_t kMaxTimeNs = 4'000'000'000'000'000'000;
 constexpr std::int64_t kMaxDevices = 255;
 
 struct Value {
@@ -120,6 +122,13 @@ CopyKind copy_kind_in(std::string_view name) {
   return CopyKind::kOther;
 }
 
+// A damaged header may have 1e300 there, which is no integer.
+std::int64_t integer_of(const json& value) {
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  throw json::type_error::create(302, "an integer is missing", &value);
+}
+std::int64_t integer_at(const json& object, const char* key) { return integer_of(object.at(key)); }
+
 MemoryKind memory_kind_in(std::string_view name) {
   for (const MemoryKind kind : {MemoryKind::kPageable, MemoryKind::kPinned, MemoryKind::kDevice,
                                 MemoryKind::kManaged, MemoryKind::kArray}) {
@@ -135,7 +144,9 @@ class Importer {
 
   std::int64_t num_events() const { return num_events_; }
 
-  void set_base_ns(std::int64_t base_ns) { base_ns_ = base_ns; }
+  void set_base_ns(std::int64_t base_ns) {
+    if (is_time(base_ns)) base_ns_ = base_ns;
+  }
 
   void add_device(std::int64_t id, std::string_view device_name) {
     if (header_ || id < 0 || id >= kMaxDevices) return;
@@ -147,17 +158,22 @@ class Importer {
     json header;
     try {
       header = json::parse(text);
-      if (header.at("schema_version").get<int>() > kChromeHeaderVersion) {
+      if (integer_at(header, "schema_version") > kChromeHeaderVersion) {
         throw ConfigError(fmt::format("{}: written by a newer Steplens", name_));
       }
       Trace& trace = assembler_.trace();
-      offset_ns_ = header.at("ts_offset_ns").get<std::int64_t>();
+      offset_ns_ = integer_at(header, "ts_offset_ns");
+      if (!is_time(offset_ns_)) {
+        throw ConfigError(fmt::format("{}: damaged: ts_offset_ns={}", name_, offset_ns_));
+      }
       trace.info = header.at("info");
-      trace.quality = header.at("quality").get<std::map<std::string, std::int64_t>>();
+      for (const auto& [name, count] : header.at("quality").items()) {
+        trace.quality[name] = integer_of(count);
+      }
       for (const json& thread : header.at("threads")) {
         const std::uint32_t row =
-            assembler_.thread(fmt::format("1/{}", thread.at("track").get<std::int64_t>()),
-                              thread.at("tid").get<std::uint64_t>());
+            assembler_.thread(fmt::format("1/{}", integer_at(thread, "track")),
+                              static_cast<std::uint64_t>(integer_at(thread, "tid")));
         trace.threads[row].name = assembler_.text(thread.at("name").get<std::string>());
       }
       trace.devices.clear();
@@ -172,8 +188,7 @@ class Importer {
             assembler_.text(track.at("absent_reason").get<std::string>());
       }
       for (const json& op : header.at("op_names")) {
-        op_names_[op.at("id").get<std::int64_t>()] =
-            assembler_.text(op.at("name").get<std::string>());
+        op_names_[integer_at(op, "id")] = assembler_.text(op.at("name").get<std::string>());
       }
       if (!trace.info.is_object()) trace.info = json::object();
     } catch (const json::exception& error) {
@@ -233,18 +248,24 @@ class Importer {
     StringId name;
   };
 
-  std::int64_t time_ns(std::int64_t ts_ns) const { return ts_ns - offset_ns_; }
+  static bool is_time(std::int64_t time_ns) {
+    return time_ns >= -kMaxTimeNs && time_ns <= kMaxTimeNs;
+  }
+
+  // When the event was, or began.
+  bool parse_time(const Event& event, std::int64_t& time_ns) const {
+    std::int64_t ts_ns = 0;
+    if (!parse_us(event.text("ts"), ts_ns) || !is_time(ts_ns)) return false;
+    time_ns = ts_ns - offset_ns_;
+    return is_time(time_ns);
+  }
 
   // Absent, and counted, where the event has no usable times.
   std::optional<Times> times_of(const Event& event) {
-    std::int64_t ts_ns = 0;
+    std::int64_t start_ns = 0;
     std::int64_t duration_ns = 0;
-    if (!parse_us(event.text("ts"), ts_ns)) {
-      assembler_.add_quality(quality::kUnknownKind);
-      return std::nullopt;
-    }
     const std::string_view duration = event.text("dur");
-    if (!duration.empty() && !parse_us(duration, duration_ns)) {
+    if (!parse_time(event, start_ns) || (!duration.empty() && !parse_us(duration, duration_ns))) {
       assembler_.add_quality(quality::kUnknownKind);
       return std::nullopt;
     }
@@ -254,7 +275,11 @@ class Importer {
       assembler_.add_quality(quality::kEndBeforeStart);
       return std::nullopt;
     }
-    return Times{time_ns(ts_ns), time_ns(ts_ns) + duration_ns};
+    if (!is_time(duration_ns) || !is_time(start_ns + duration_ns)) {
+      assembler_.add_quality(quality::kUnknownKind);
+      return std::nullopt;
+    }
+    return Times{start_ns, start_ns + duration_ns};
   }
 
   std::uint32_t thread_of(const Event& event) {
@@ -483,8 +508,8 @@ class Importer {
   }
 
   void add_counter(const Event& event) {
-    std::int64_t ts_ns = 0;
-    if (!parse_us(event.text("ts"), ts_ns)) return assembler_.add_quality(quality::kUnknownKind);
+    std::int64_t time_ns = 0;
+    if (!parse_time(event, time_ns)) return assembler_.add_quality(quality::kUnknownKind);
     const std::string_view name = event.text("name");
     event.for_each_argument([&](const std::string& series, const Value& value) {
       if (!value.is_number) return;
@@ -495,9 +520,7 @@ class Importer {
               ? counter_track(name, series == "value" ? "" : series)
               : counter_track(is_only ? std::string(name) : fmt::format("{} {}", name, series), "");
       assembler_.trace().counter_samples.push_back(
-          {.time_ns = time_ns(ts_ns),
-           .value = std::strtod(value.text.c_str(), nullptr),
-           .track = track});
+          {.time_ns = time_ns, .value = std::strtod(value.text.c_str(), nullptr), .track = track});
     });
   }
 
@@ -506,11 +529,11 @@ class Importer {
     if (event.text("name") != "[memory]") return;
     constexpr std::int64_t kCudaDevice = 1;
     if (event.argument_or("Device Type", 0) != kCudaDevice) return;
-    std::int64_t ts_ns = 0;
-    if (!parse_us(event.text("ts"), ts_ns)) return assembler_.add_quality(quality::kUnknownKind);
+    std::int64_t time_ns = 0;
+    if (!parse_time(event, time_ns)) return assembler_.add_quality(quality::kUnknownKind);
     const std::int64_t bytes = event.argument_or("Bytes", 0);
     Alloc alloc;
-    alloc.time_ns = time_ns(ts_ns);
+    alloc.time_ns = time_ns;
     const std::string_view address = event.argument("Addr");
     std::from_chars(address.data(), address.data() + address.size(), alloc.address);
     alloc.bytes = bytes < 0 ? -std::max(bytes, -std::numeric_limits<std::int64_t>::max()) : bytes;

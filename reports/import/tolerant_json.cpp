@@ -320,7 +320,9 @@ bool TolerantJson::take_string_slowly(std::size_t from) {
         return false;
       }
       const char next = window_[behind];
-      if (behind == window_.size() || next == ',' || next == ':' || next == '}' || next == ']') {
+      // A string that is the whole document has nothing behind it.
+      if (is_object_.empty() || behind == window_.size() || next == ',' || next == ':' ||
+          next == '}' || next == ']') {
         break;
       }
       scratch_ += '"';  // In the middle of a name.
