@@ -36,7 +36,7 @@ flags=(-std=c++20 -O2 -g1 -DFMT_HEADER_ONLY -I. -fsanitize=fuzzer,address,undefi
 options=(-rss_limit_mb=2048 -artifact_prefix="$folder/" -print_final_stats=1)
 case $target in
   trace)
-    sources=(harness/trace/{columns,crc32c,trace,trace_format,trace_reader,trace_writer}.cpp harness/{files,error}.cpp)
+    sources=(harness/trace/{chunk_decoder,columns,crc32c,row_stream,trace,trace_format,trace_reader,trace_writer}.cpp harness/{files,error}.cpp)
     libraries=(-lzstd -lcrypto)
     options+=(-max_len=2500)
     seeds=tests/harness/data

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "reports/breakdown/breakdown.h"
+#include "reports/roofline/roofline.h"
 
 namespace steplens {
 
@@ -14,6 +15,7 @@ struct TracedArm {
   std::string reference;  // The arm that it is compared with; empty for the baseline.
   Breakdown breakdown;
   std::optional<double> throughput_step_ns;  // Mean step of the blocks that were not traced.
+  Roofline roofline;                         // Rates that its kernels reached.
 };
 
 /// Above it tracing has changed what it measured, and the breakdown is called distorted.
