@@ -35,8 +35,10 @@ packages=(build-essential ninja-build cmake ccache git python3 python3-venv zstd
 ((is_dev)) && packages+=(clang-format-19 clang-tidy-19 xvfb xdotool xclip python3-xlib chromium libbenchmark-tools)
 
 # Exact versions: those that torch 2.11.0 asks for, nvcc and its parts at the same CUDA release. pip
-# resolves nothing (--no-deps), which leaves out triton and other parts that only torch.compile needs.
+# resolves nothing (--no-deps), which leaves out triton: only torch.compile and compile=aoti on a GPU
+# need it (pip install triton==3.6.0).
 wheels=(torch==2.11.0 typing-extensions==4.15.0 numpy==2.4.6 tokenizers==0.23.3 sympy==1.14.0 mpmath==1.3.0
+  networkx==3.6.1 jinja2==3.1.6 markupsafe==3.0.4 filelock==4.3.1 fsspec==2026.9.0
   nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-cccl==13.0.85
   nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85 nvidia-cuda-nvrtc==13.0.88 nvidia-nvtx==13.0.85
   nvidia-nvjitlink==13.0.88 nvidia-cublas==13.1.0.3 nvidia-cudnn-cu13==9.19.0.56 nvidia-cufft==12.0.0.61

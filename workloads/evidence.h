@@ -14,10 +14,12 @@ namespace steplens {
 ///  - "operators": all of them, i.e. what the host dispatched while the steps ran;
 ///  - "matmuls_<dtype>": mm, addmm and bmm by the type of their operands (tf32: fp32 operands while
 ///    TF32 is allowed);
-///  - what the step counts itself: "forward_passes", "block_forwards", "graph_replays",
-///    "loss_reads", "padding_positions", "distinct_row_lengths", "loader_thread_batches",
-///    "pinned_copies", "frozen_parameters", "injected_spins", "timing_events", "nvtx_ranges",
-///    "expandable_segments".
+///  - what the step counts itself: "forward_passes", "block_forwards", "package_runs",
+///    "graph_replays", "loss_reads", "padding_positions", "distinct_row_lengths",
+///    "loader_thread_batches", "pinned_copies", "frozen_parameters", "injected_spins",
+///    "timing_events", "nvtx_ranges", "expandable_segments", "bf16_parameters",
+///    "multi_tensor_updates", and per launch of a fused operator's forward or backward pass
+///    "fused_norms", "fused_ropes", "fused_mlps", "fused_losses", "fused_embedding_gradients".
 /// Not exact about zero: a counter that is missing counts as 0.
 using Counters = std::map<std::string, std::int64_t>;
 

@@ -132,6 +132,7 @@ nlohmann::json counters_of(const RunConfig& config) {
     case Optimizer::kLoop: counters["aten::lerp_"] = 10; break;
     case Optimizer::kForeach: counters["aten::_foreach_lerp_"] = 2; break;
     case Optimizer::kFused: counters["aten::_fused_adamw_"] = 1; break;
+    case Optimizer::kMultiTensor: counters["multi_tensor_updates"] = 1; break;
   }
   return counters;
 }
