@@ -15,6 +15,7 @@
 #include "reports/document.h"
 #include "reports/matrix_table.h"
 #include "reports/metrics.h"
+#include "reports/reproduction.h"
 #include "reports/verbs.h"
 #include "workloads/catalog/models.h"
 #include "workloads/catalog/prepare_data.h"
@@ -96,6 +97,13 @@ Printout finish(const std::filesystem::path& bundle) {
   return {.text = text, .json = to_json(results)};
 }
 
+CliContext::Reproduced reproduced(const std::filesystem::path& original,
+                                  const std::filesystem::path& copy) {
+  const Reproduction outcome = compare_reproduction(open_bundle(original), open_bundle(copy));
+  return {.printout = {.text = reproduction_text(outcome), .json = to_json(outcome)},
+          .is_reproduced = outcome.is_reproduced()};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -106,6 +114,7 @@ int main(int argc, char** argv) {
                      .prepare_data = prepare,
                      .run_doctor = doctor,
                      .write_report = finish,
+                     .compare_reproduction = reproduced,
                      .print_trace = print_trace,
                      .add_report_verbs = add_report_verbs};
   context.vocabulary = {
