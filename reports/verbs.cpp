@@ -11,6 +11,7 @@
 #include "harness/error.h"
 #include "harness/files.h"
 #include "harness/trace/trace_reader.h"
+#include "reports/advice/advice_verb.h"
 #include "reports/breakdown/breakdown_parts.h"
 #include "reports/breakdown/read_traced_arms.h"
 #include "reports/counters/counter_parts.h"
@@ -20,8 +21,10 @@
 #include "reports/matrix_table.h"
 #include "reports/memory/memory_parts.h"
 #include "reports/pairs.h"
+#include "reports/recipe/recipe_report.h"
 #include "reports/roofline/roofline_parts.h"
 #include "reports/scale/scale_verb.h"
+#include "reports/sweep/sweep_results.h"
 #include "reports/trace_verbs.h"
 
 namespace steplens {
@@ -166,6 +169,18 @@ int report_verb(const ReportOptions& options) {
   std::error_code error;
   if (fs::is_regular_file(options.bundle, error)) {
     return print_trace(options.bundle, options.is_json);
+  }
+  if (is_recipe(options.bundle)) {
+    const RecipeResults recipe =
+        options.writes_files ? write_recipe_report(options.bundle) : compute_recipe(options.bundle);
+    fmt::print("{}", options.is_json ? dumped(to_json(recipe)) : recipe_text(recipe));
+    return 0;
+  }
+  if (is_sweep(options.bundle)) {
+    const SweepResults sweep =
+        options.writes_files ? write_sweep_report(options.bundle) : compute_sweep(options.bundle);
+    fmt::print("{}", options.is_json ? dumped(to_json(sweep)) : sweep_text(sweep));
+    return 0;
   }
   const Bundle bundle = open_bundle(options.bundle);
   const Results results = compute_results(bundle);
@@ -319,6 +334,7 @@ void add_report_verbs(CLI::App& app, int& exit_code) {
   history_app->callback([history, &exit_code] { exit_code = history_verb(*history); });
 
   add_trace_verbs(app, exit_code);
+  add_advice_verb(app, exit_code);
 }
 
 }  // namespace steplens
