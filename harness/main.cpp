@@ -18,6 +18,7 @@
 #include "reports/matrix_table.h"
 #include "reports/metrics.h"
 #include "reports/recipe/recipe_report.h"
+#include "reports/reproduction.h"
 #include "reports/sweep/sweep_results.h"
 #include "reports/verbs.h"
 #include "workloads/catalog/models.h"
@@ -108,6 +109,13 @@ Printout finish(const std::filesystem::path& bundle) {
   return {.text = text, .json = to_json(results)};
 }
 
+CliContext::Reproduced reproduced(const std::filesystem::path& original,
+                                  const std::filesystem::path& copy) {
+  const Reproduction outcome = compare_reproduction(open_bundle(original), open_bundle(copy));
+  return {.printout = {.text = reproduction_text(outcome), .json = to_json(outcome)},
+          .is_reproduced = outcome.is_reproduced()};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -118,6 +126,7 @@ int main(int argc, char** argv) {
                      .prepare_data = prepare,
                      .run_doctor = doctor,
                      .write_report = finish,
+                     .compare_reproduction = reproduced,
                      .print_trace = print_trace,
                      .add_report_verbs = add_report_verbs};
   context.vocabulary = {

@@ -173,14 +173,12 @@ class PlanBuilder {
                             .num_measured_steps = plan_.num_measured_steps};
     for (const Arm& arm : plan_.arms) {
       if (!arm.config.graph || !arm.not_applicable_reason.empty()) continue;
-      if (counts_of(counts, plan_.baseline, arm.config).num_warmup_steps > kNumStepsBeforeCapture) {
-        continue;
-      }
+      const std::int64_t least = num_steps_before_capture(arm.config) + 1;
+      if (counts_of(counts, plan_.baseline, arm.config).num_warmup_steps >= least) continue;
       throw ConfigError(fmt::format(
           "warmup={}: too few for graph=on of arm {}, which captures its step {}; takes at least "
           "{} there, or leave it out: pilots find it",
-          request_.num_warmup_steps, arm.name, kNumStepsBeforeCapture + 1,
-          kNumStepsBeforeCapture + 1));
+          request_.num_warmup_steps, arm.name, least, least));
     }
   }
 

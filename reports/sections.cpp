@@ -10,13 +10,16 @@ std::vector<Part> matrix_parts(const ReportInput& input);
 std::vector<Part> aa_parts(const ReportInput& input);
 std::vector<Part> interactions_parts(const ReportInput& input);
 std::vector<Part> breakdown_parts(const ReportInput& input);
+std::vector<Part> communication_parts(const ReportInput& input);
 std::vector<Part> waterfall_parts(const ReportInput& input);
 std::vector<Part> counters_parts(const ReportInput& input);
+std::vector<Part> scale_parts(const ReportInput& input);
 std::vector<Part> memory_parts(const ReportInput& input);
 std::vector<Part> steps_parts(const ReportInput& input);
 std::vector<Part> order_parts(const ReportInput& input);
 std::vector<Part> machine_parts(const ReportInput& input);
 std::vector<Part> kernels_parts(const ReportInput& input);
+std::vector<Part> roofline_parts(const ReportInput& input);
 std::vector<Part> utilization_parts(const ReportInput& input);
 std::vector<Part> guards_parts(const ReportInput& input);
 std::vector<Part> proof_parts(const ReportInput& input);
@@ -35,13 +38,16 @@ std::span<const Section> all_sections() {
       {"aa", "A/A: the program against itself", &aa_parts},
       {"advice", "What to do next", &advice_parts},
       {"breakdown", "Where a step's time goes", &breakdown_parts},
+      {"communication", "What ranks send", &communication_parts},
       {"waterfall", "What makes the difference", &waterfall_parts},
       {"counters", "How busy the hardware was", &counters_parts},
       {"memory", "Memory", &memory_parts},
+      {"scale", "What more GPUs would do", &scale_parts},
       {"steps", "Steps", &steps_parts},
       {"order", "The run in the order it ran", &order_parts},
       {"machine", "State of the machine while measuring", &machine_parts},
       {"kernels", "Modules and kernels", &kernels_parts},
+      {"roofline", "What rates the kernels reach", &roofline_parts},
       {"utilization", "Model FLOP/s utilisation", &utilization_parts},
       {"guards", "Same work, same maths?", &guards_parts},
       {"proof", "Did each switch take effect?", &proof_parts},

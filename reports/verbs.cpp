@@ -13,13 +13,17 @@
 #include "harness/trace/trace_reader.h"
 #include "reports/advice/advice_verb.h"
 #include "reports/breakdown/breakdown_parts.h"
+#include "reports/breakdown/read_traced_arms.h"
 #include "reports/counters/counter_parts.h"
+#include "reports/history.h"
 #include "reports/html/html_page.h"
 #include "reports/markdown.h"
 #include "reports/matrix_table.h"
 #include "reports/memory/memory_parts.h"
 #include "reports/pairs.h"
 #include "reports/recipe/recipe_report.h"
+#include "reports/roofline/roofline_parts.h"
+#include "reports/scale/scale_verb.h"
 #include "reports/sweep/sweep_results.h"
 #include "reports/trace_verbs.h"
 
@@ -28,26 +32,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The breakdown of every arm with a trace, in the table's order. A trace that cannot be read is not
-// worth the report: its reason goes to `stderr`.
-std::vector<TracedArm> read_traced_arms(const Bundle& bundle, const Results& results) {
-  std::vector<TracedArm> arms;
-  for (const ArmResult* row : table_order(results)) {
-    const fs::path path = trace_path(bundle, row->name);
-    if (path.empty()) continue;
-    try {
-      arms.push_back({.arm = row->name,
-                      .reference = row->reference,
-                      .breakdown = compute_breakdown(read_trace(path)),
-                      .throughput_step_ns = row->step_wall_ns});
-    } catch (const ConfigError& error) {
-      fmt::print(stderr, "steplens: no breakdown of {}: {}\n", row->name, error.what());
-    }
-  }
-  return arms;
-}
-
-// The account of every arm with a memory block, likewise.
+// The account of every arm with a memory block, in the table's order. A trace that cannot be read
+// is not worth the report: its reason goes to `stderr`.
 std::vector<MemoryArm> read_memory_arms(const Bundle& bundle, const Results& results) {
   std::vector<MemoryArm> arms;
   for (const ArmResult* row : table_order(results)) {
@@ -124,6 +110,14 @@ void print_counters(const CounterArm& arm) {
   }
 }
 
+void print_roofline(const Roofline& roofline) {
+  if (roofline.is_empty()) return;
+  for (const Table& table : {rated_kernel_table(roofline), rated_part_table(roofline)}) {
+    if (!table.rows.empty()) fmt::print("\n{}", to_text(table));
+  }
+  for (const std::string& note : roofline_notes(roofline)) fmt::print("\n{}\n", wrap(note, 2));
+}
+
 std::string dumped(const nlohmann::json& json) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -146,19 +140,23 @@ Results write_report(const fs::path& folder) {
 }
 
 int print_trace(const fs::path& path, bool is_json) {
-  const Trace trace = read_trace(path);
+  const Trace trace = read_any_trace(path);
   const Breakdown breakdown = compute_breakdown(trace);
   const CounterSummary counters = summarize_counters(trace);
+  const Roofline roofline = compute_roofline(trace, breakdown);
   if (is_json) {
     nlohmann::json json = to_json(breakdown);
+    if (!roofline.is_empty()) json["roofline"] = to_json(roofline);
     if (!counters.counters.empty()) json["hardware_counters"] = to_json(counters);
     fmt::print("{}", dumped(json));
   } else {
     const std::string arm = trace.info.value("arm", path.stem().string());
-    const std::vector<TracedArm> arms = {{.arm = arm, .breakdown = breakdown}};
+    const std::vector<TracedArm> arms = {
+        {.arm = arm, .breakdown = breakdown, .communication = compute_communication(trace)}};
     fmt::print("{}", breakdown_text(arms));
     const Table kernels = kernel_table(breakdown);
     if (!kernels.rows.empty()) fmt::print("\n{}", to_text(kernels));
+    print_roofline(roofline);
     if (!counters.counters.empty()) print_counters({.arm = arm, .summary = counters});
     const std::string reason = trace.info.value("cuda_absent_reason", "");
     if (!reason.empty() && trace.gpu_ops.empty())
@@ -168,6 +166,10 @@ int print_trace(const fs::path& path, bool is_json) {
 }
 
 int report_verb(const ReportOptions& options) {
+  std::error_code error;
+  if (fs::is_regular_file(options.bundle, error)) {
+    return print_trace(options.bundle, options.is_json);
+  }
   if (is_recipe(options.bundle)) {
     const RecipeResults recipe =
         options.writes_files ? write_recipe_report(options.bundle) : compute_recipe(options.bundle);
@@ -255,6 +257,7 @@ int compare_verb(const CompareVerbOptions& options) {
       fmt::print("{}\n", wrap(fmt::format("{}: {}", arm.name, arm.reason), 2));
   }
   fmt::print("\n{}\n", comparison.has_regression ? "REGRESSION" : "No regression is proven.");
+  if (options.has_annotations) fmt::print("{}", github_annotations(comparison));
   return comparison.has_regression ? 1 : 0;
 }
 
@@ -262,12 +265,20 @@ void add_report_verbs(CLI::App& app, int& exit_code) {
   auto report = std::make_shared<ReportOptions>();
   CLI::App* report_app =
       app.add_subcommand("report", "print a bundle's matrix and write report.md and report.html");
-  report_app->add_option("bundle", report->bundle, "folder of the bundle")->required();
+  report_app
+      ->add_option("bundle", report->bundle,
+                   "folder of the bundle; or a trace's file, ours or another program's: its "
+                   "breakdown is printed")
+      ->required();
   report_app->add_flag("--json", report->is_json, "print results.json instead of the table");
   report_app->add_flag("--rewrite-results", report->rewrites_results,
                        "replace a results.json that is there already");
   report_app->add_flag("!--no-write", report->writes_files, "only print, write no file");
-  report_app->footer("Example: steplens report runs/first");
+  report_app->footer(
+      "Examples:\n"
+      "  steplens report runs/first\n"
+      "  steplens report worker0.pt.trace.json.gz    where the time goes in a trace of "
+      "torch.profiler");
   report_app->callback([report, &exit_code] { exit_code = report_verb(*report); });
 
   auto verification = std::make_shared<VerifyVerbOptions>();
@@ -290,11 +301,37 @@ void add_report_verbs(CLI::App& app, int& exit_code) {
                    "smallest loss of rate that counts, as a ratio")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  compare_app
+      ->add_option("--confidence", comparison->compare.confidence,
+                   "of the interval of the rates' ratio that must lie below 1")
+      ->check(CLI::Range(0.5, 0.9999))
+      ->capture_default_str();
+  compare_app
+      ->add_option("--memory-threshold", comparison->compare.memory_threshold_ratio,
+                   "growth of peak memory that counts, as a ratio (default: memory never does)")
+      ->check(CLI::Range(0.0, 100.0));
   compare_app->add_flag("--json", comparison->is_json, "print a JSON object");
+  compare_app->add_flag("--github", comparison->has_annotations,
+                        "print annotations of GitHub Actions too: ::error for a regression");
   compare_app->footer(
       "Exit code 1 if an arm of the second got slower by more than the threshold, or its verdict "
-      "worse.\nExample: steplens compare runs/before runs/after --threshold 0.01");
+      "worse.\nExamples:\n"
+      "  steplens compare runs/before runs/after --threshold 0.01\n"
+      "  steplens compare runs/main runs/branch --memory-threshold 0.05 --github   a gate in CI");
   compare_app->callback([comparison, &exit_code] { exit_code = compare_verb(*comparison); });
+
+  add_scale_verb(app, exit_code);
+  auto history = std::make_shared<HistoryVerbOptions>();
+  CLI::App* history_app =
+      app.add_subcommand("history", "the effects of all bundles in a folder, from old to new");
+  history_app->add_option("folder", history->folder, "folder with bundles in or below it")
+      ->required();
+  history_app->add_option("--svg", history->picture, "write a picture of the effects");
+  history_app->add_flag("--json", history->is_json, "print a JSON object");
+  history_app->footer(
+      "CHANGED: the interval has no value in common with that of the bundle before. Exit code 1 if "
+      "a\nbundle could not be read.\nExample: steplens history runs --svg history.svg");
+  history_app->callback([history, &exit_code] { exit_code = history_verb(*history); });
 
   add_trace_verbs(app, exit_code);
   add_advice_verb(app, exit_code);

@@ -13,8 +13,9 @@ Installs what the build needs, and nothing that is there already; safe to run ag
      ${XDG_CACHE_HOME:-~/.cache}/steplens/torch-2.11.0. Left out where STEPLENS_TORCH names a
      site-packages folder that has them, or where the active python3 has torch 2.11.0 for CUDA 13.
 
-  --dev   Also clang-format and clang-tidy, for scripts/format.sh, tidy.sh and test.sh, and Xvfb,
-          xdotool, xclip and python3-xlib, with which the tests use the viewer.
+  --dev   Also clang-format and clang-tidy, for scripts/format.sh, tidy.sh and test.sh; Xvfb, xdotool,
+          xclip and python3-xlib, with which the tests use the viewer; Chromium, which renders
+          report.html for them, and Google Benchmark's compare.py.
 TXT
 }
 
@@ -27,11 +28,11 @@ for argument in "$@"; do
   esac
 done
 
-packages=(build-essential ninja-build cmake ccache git python3 python3-venv zstd
+packages=(build-essential ninja-build cmake ccache git python3 python3-dev python3-venv zstd
   nlohmann-json3-dev libcli11-dev libfmt-dev libssl-dev libzstd-dev libsqlite3-dev zlib1g-dev libopenmpi-dev openmpi-bin libgtest-dev libgmock-dev libbenchmark-dev
   libimgui-dev libstb-dev libglfw3-dev libepoxy-dev libegl-dev libegl-mesa0 libgl1-mesa-dri
   fonts-roboto-unhinted fonts-inter fonts-jetbrains-mono)
-((is_dev)) && packages+=(clang-format-19 clang-tidy-19 xvfb xdotool xclip python3-xlib)
+((is_dev)) && packages+=(clang-format-19 clang-tidy-19 xvfb xdotool xclip python3-xlib chromium libbenchmark-tools)
 
 # Exact versions: those that torch 2.11.0 asks for, nvcc and its parts at the same CUDA release. pip
 # resolves nothing (--no-deps), which leaves out triton: only torch.compile and compile=aoti on a GPU

@@ -7,16 +7,14 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <fmt/ostream.h>
-#include <unistd.h>
 
 #include "harness/cli/experiment_flags.h"
 #include "harness/cli/locations.h"
 #include "harness/cli/plan_text.h"
+#include "harness/cli/run_to_end.h"
 #include "harness/cli/sweep_run.h"
 #include "harness/error.h"
 #include "harness/files.h"
-#include "harness/interrupt.h"
 #include "harness/measured_device.h"
 #include "harness/scheduler.h"
 #include "harness/sweep.h"
@@ -63,15 +61,6 @@ std::string default_bundle_name(const RunConfig& baseline) {
                      fields.tm_min, fields.tm_sec);
 }
 
-Manifest read_manifest(const fs::path& bundle) {
-  const fs::path path = bundle / "manifest.json";
-  if (!fs::exists(path)) {
-    throw ConfigError(
-        fmt::format("{}: nothing to resume: it has no manifest.json", bundle.string()));
-  }
-  return manifest_from_json(read_json(path), path.string());
-}
-
 // Durations of an earlier bundle's blocks.
 BlockDurations durations_of(const fs::path& folder) {
   const Bundle bundle = open_bundle(folder);
@@ -80,17 +69,6 @@ BlockDurations durations_of(const fs::path& folder) {
     durations.add(bundle.manifest.blocks[i], bundle.blocks[i]);
   }
   return durations;
-}
-
-int exit_code_of(const RunOutcome& outcome) {
-  switch (outcome.end) {
-    case RunEnd::kDone: return kExitOk;
-    case RunEnd::kTimeLimit: return outcome.num_complete_rounds > 0 ? kExitOk : kExitIncomplete;
-    case RunEnd::kInterrupted:
-    case RunEnd::kUnsteady: return kExitIncomplete;
-    case RunEnd::kBaselineFailed: return kExitDevice;
-  }
-  return kExitDevice;
 }
 
 bool asks_for_sweep(const MatrixFlags& flags) {
@@ -162,14 +140,8 @@ class MatrixVerb {
 
   // Only the bundle was named: it says itself what it compares.
   Plan resumed_plan(const Experiment& experiment, const fs::path& bundle, RunOptions& options) {
-    Plan plan = plan_of(read_manifest(bundle));
-    for (const Arm& arm : plan.arms) {
-      for (const KnownExternalArm& known : context_.vocabulary.external_arms) {
-        if (arm.name == known.name && arm.command == std::vector<std::string>{known.script}) {
-          plan.commands[arm.name] = command_of(known, context_.vocabulary.scripts_folder);
-        }
-      }
-    }
+    Plan plan = plan_of(read_manifest(bundle, "resume"));
+    find_commands(plan, context_.vocabulary);
     if (experiment.data) options.data_path = *experiment.data;
     options.default_data_path = data_of({}, plan.baseline, context_).path;
     return plan;
@@ -192,37 +164,17 @@ class MatrixVerb {
   }
 
   int run_plan_here(const Plan& plan, const RunOptions& options) {
-    const InterruptGuard guard;
-    const RunSite site = make_run_site(*machine_);
-    Progress progress(std::cerr, ::isatty(STDERR_FILENO) == 1, flags_.is_quiet);
-    const RunOutcome outcome = run_plan(plan, options, site, progress, [&](const fs::path& bundle) {
-      if (!context_.write_report) return;
-      const Printout report = context_.write_report(bundle);
-      if (flags_.is_json) {
-        std::cout << report.json.dump(2) << '\n';
-      } else {
-        std::cout << report.text;
-      }
-    });
     const std::string resume = fmt::format("steplens matrix --resume {}", options.bundle.string());
-    switch (outcome.end) {
-      case RunEnd::kDone:
-        progress.say(fmt::format("{}; bundle: {}", outcome.reason, options.bundle.string()));
-        break;
-      case RunEnd::kTimeLimit:
-        progress.say(fmt::format("{}; continue with: {}", outcome.reason, resume));
-        break;
-      case RunEnd::kInterrupted:
-      case RunEnd::kUnsteady:
-        progress.say(
-            fmt::format("steplens: stopped after {} complete rounds ({}); continue with: {}",
-                        outcome.num_complete_rounds, outcome.reason, resume));
-        break;
-      case RunEnd::kBaselineFailed:
-        progress.say(fmt::format("steplens: {}", outcome.reason));
-        break;
-    }
-    return exit_code_of(outcome);
+    return run_to_end(plan, options, *machine_, flags_.is_quiet, resume,
+                      [&](const fs::path& bundle) {
+                        if (!context_.write_report) return;
+                        const Printout report = context_.write_report(bundle);
+                        if (flags_.is_json) {
+                          std::cout << report.json.dump(2) << '\n';
+                        } else {
+                          std::cout << report.text;
+                        }
+                      });
   }
 
   const MatrixFlags& flags_;
