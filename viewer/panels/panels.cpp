@@ -9,6 +9,7 @@ std::unique_ptr<Panel> make_timeline_panel();
 std::unique_ptr<Panel> make_kernels_panel();
 std::unique_ptr<Panel> make_memory_panel();
 std::unique_ptr<Panel> make_run_panel();
+std::unique_ptr<Panel> make_advice_panel();
 
 std::vector<std::unique_ptr<Panel>> make_panels() {
   std::vector<std::unique_ptr<Panel>> panels;
@@ -18,6 +19,7 @@ std::vector<std::unique_ptr<Panel>> make_panels() {
   panels.push_back(make_kernels_panel());
   panels.push_back(make_memory_panel());
   panels.push_back(make_run_panel());
+  panels.push_back(make_advice_panel());
   return panels;
 }
 
