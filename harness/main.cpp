@@ -10,12 +10,16 @@
 #include "harness/cli/context.h"
 #include "harness/error.h"
 #include "harness/flops.h"
+#include "harness/recipe.h"
+#include "harness/sweep.h"
 #include "profilers/doctor.h"
 #include "profilers/system_machine.h"
 #include "reports/document.h"
 #include "reports/matrix_table.h"
 #include "reports/metrics.h"
+#include "reports/recipe/recipe_report.h"
 #include "reports/reproduction.h"
+#include "reports/sweep/sweep_results.h"
 #include "reports/verbs.h"
 #include "workloads/catalog/models.h"
 #include "workloads/catalog/prepare_data.h"
@@ -91,6 +95,14 @@ Printout doctor(const DoctorRequest& request) {
 }
 
 Printout finish(const std::filesystem::path& bundle) {
+  if (is_recipe(bundle)) {
+    const RecipeResults results = write_recipe_report(bundle);
+    return {.text = recipe_text(results), .json = to_json(results)};
+  }
+  if (is_sweep(bundle)) {
+    const SweepResults results = write_sweep_report(bundle);
+    return {.text = sweep_text(results), .json = to_json(results)};
+  }
   const Results results = write_report(bundle);
   std::string text = matrix_text(results);
   for (const std::string& warning : results.warnings) text += wrap("warning: " + warning, 2) + "\n";

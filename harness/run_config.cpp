@@ -70,6 +70,16 @@ struct EnumWords<Frozen> {
   static constexpr std::array kWords = {std::string_view("none"), std::string_view("embeddings")};
 };
 template <>
+struct EnumWords<CommDtype> {
+  static constexpr std::array kWords = {std::string_view("fp32"), std::string_view("bf16"),
+                                        std::string_view("fp16")};
+};
+template <>
+struct EnumWords<ReducerUse> {
+  static constexpr std::array kWords = {std::string_view("several_ranks"),
+                                        std::string_view("always")};
+};
+template <>
 struct EnumWords<Allocator> {
   static constexpr std::array kWords = {std::string_view("default"),
                                         std::string_view("expandable_segments")};
@@ -215,6 +225,11 @@ constexpr ConfigField kFields[] = {
               "gradients are reduced over the ranks once a step, not in every micro-step"),
     SL_INTEGER("bucket_mb", bucket_mb, 1, kPositive,
                "gradients that one all-reduce carries, at most, in MiB"),
+    SL_ENUM("comm_dtype", comm_dtype, CommDtype, "type in which gradients travel between ranks",
+            "fp32 | bf16 | fp16"),
+    SL_SWITCH("overlap", overlap, "gradients travel during the backward pass, not after it"),
+    SL_ENUM("reducer", reducer, ReducerUse, "whether one rank's gradients pass the Reducer too",
+            "several_ranks | always"),
     SL_ENUM("precision", precision, Precision, "arithmetic of the matrix products",
             "fp32 | tf32 | bf16 | fp16"),
     SL_ENUM("attention", attention, Attention, "scaled_dot_product_attention backend",
@@ -334,6 +349,10 @@ std::int64_t positions_per_step(const RunConfig& config) {
   return effective_global_batch_size(config) * config.sequence_length;
 }
 
+bool uses_reducer(const RunConfig& config) {
+  return config.world_size > 1 || config.reducer == ReducerUse::kAlways;
+}
+
 void validate(const RunConfig& config) {
   const ModelShape& shape = config.shape;
   const auto require_positive = [](std::string_view name, std::int64_t value) {
@@ -413,6 +432,7 @@ std::string_view name_of(Checkpoint value) { return word_of(value); }
 std::string_view name_of(DataPath value) { return word_of(value); }
 std::string_view name_of(Batching value) { return word_of(value); }
 std::string_view name_of(Frozen value) { return word_of(value); }
+std::string_view name_of(CommDtype value) { return word_of(value); }
 std::string_view name_of(Allocator value) { return word_of(value); }
 
 }  // namespace steplens

@@ -23,6 +23,8 @@ enum class Checkpoint { kOff, kFull };
 enum class DataPath { kSync, kPrefetch, kPinned };
 enum class Batching { kPacked, kPadded, kBucketed };
 enum class Frozen { kNone, kEmbeddings };
+enum class CommDtype { kFp32, kBf16, kFp16 };
+enum class ReducerUse { kSeveralRanks, kAlways };
 enum class Allocator { kDefault, kExpandableSegments };
 enum class AccumulationHolds { kGlobalBatch, kMicroBatch };
 enum class Instrumentation { kFull, kMinimal };
@@ -46,6 +48,9 @@ struct RunConfig {
   std::int64_t world_size = 1;  // Ranks: processes that train one model, each on its share.
   bool no_sync = false;  // Gradients are reduced over the ranks once a step, not a micro-step.
   std::int64_t bucket_mb = 25;  // Gradients that one all-reduce carries, at most, in MiB.
+  CommDtype comm_dtype = CommDtype::kFp32;  // Type in which gradients travel.
+  bool overlap = true;  // All-reduces run during the backward pass, not after it.
+  ReducerUse reducer = ReducerUse::kSeveralRanks;  // Always: gradients of one rank pass it too.
 
   Precision precision = Precision::kFp32;
   Attention attention = Attention::kFlash;
@@ -126,6 +131,9 @@ std::int64_t micro_batch_size(const RunConfig& config);
 /// Positions of one optimizer step when packed: effective global batch x sequence length.
 std::int64_t positions_per_step(const RunConfig& config);
 
+/// Whether gradients go through the Reducer: with several ranks, or because the config says so.
+bool uses_reducer(const RunConfig& config);
+
 /// Throws ConfigError for what can never run: batch 0, batch arithmetic that does not divide,
 /// head_dim odd, heads that do not divide, sequence length 0. Says what is allowed.
 void validate(const RunConfig& config);
@@ -147,6 +155,7 @@ std::string_view name_of(Checkpoint);
 std::string_view name_of(DataPath);
 std::string_view name_of(Batching);
 std::string_view name_of(Frozen);
+std::string_view name_of(CommDtype);
 std::string_view name_of(Allocator);
 
 }  // namespace steplens

@@ -14,6 +14,10 @@ std::int64_t rounded_up(std::int64_t number, std::int64_t multiple) {
 
 }  // namespace
 
+std::int64_t num_steps_before_capture(const RunConfig& config) {
+  return uses_reducer(config) ? 11 : 5;
+}
+
 std::int64_t num_measured_steps_for(double step_wall_ns) {
   SL_CHECK(step_wall_ns > 0);
   constexpr double kBlockNs = 10e9;

@@ -15,9 +15,10 @@ struct StepCounts {
   bool operator==(const StepCounts&) const = default;
 };
 
-/// Eager steps of `graph=on` before its capture: cuBLAS and cuDNN handles of the autograd thread,
-/// optimizer state and lazily loaded modules must all exist by then.
-inline constexpr std::int64_t kNumStepsBeforeCapture = 5;
+/// Eager steps of `graph=on` before its capture. cuBLAS and cuDNN handles of the autograd thread,
+/// optimizer state and lazily loaded modules must all exist by then: 5. With the Reducer 11,
+/// because it times its first ten steps by events, which a capture does not allow.
+std::int64_t num_steps_before_capture(const RunConfig& config);
 
 /// Measured steps of the baseline whose pilot took `step_wall_ns` a step: 30, or what fits 10 s,
 /// but at least 5. `step_wall_ns` > 0.

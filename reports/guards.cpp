@@ -300,7 +300,10 @@ void check_parameters_change(const Arm& arm, const BlockPair& pair, FirstFailure
   }
 }
 
-bool is_low_precision(Precision precision) { return precision != Precision::kFp32; }
+// Gradients that are rounded on their way count too.
+bool is_low_precision(const RunConfig& config) {
+  return config.precision != Precision::kFp32 || config.comm_dtype != CommDtype::kFp32;
+}
 
 }  // namespace
 
@@ -384,7 +387,7 @@ WorkCheck check_work(const Arm& arm, std::span<const BlockPair> pairs) {
 }
 
 MathsTolerance maths_tolerance(const RunConfig& candidate, const RunConfig& reference) {
-  if (is_low_precision(candidate.precision) || is_low_precision(reference.precision)) {
+  if (is_low_precision(candidate) || is_low_precision(reference)) {
     return {.loss_ratio = 2e-3, .grad_norm_ratio = 2e-2};
   }
   return {.loss_ratio = 1e-5, .grad_norm_ratio = 1e-4};

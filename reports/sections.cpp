@@ -4,12 +4,16 @@ namespace steplens {
 
 // Each is defined in sections/<name>_section.cpp.
 std::vector<Part> summary_parts(const ReportInput& input);
+std::vector<Part> advice_parts(const ReportInput& input);
 std::vector<Part> effects_parts(const ReportInput& input);
 std::vector<Part> matrix_parts(const ReportInput& input);
 std::vector<Part> aa_parts(const ReportInput& input);
+std::vector<Part> interactions_parts(const ReportInput& input);
 std::vector<Part> breakdown_parts(const ReportInput& input);
+std::vector<Part> communication_parts(const ReportInput& input);
 std::vector<Part> waterfall_parts(const ReportInput& input);
 std::vector<Part> counters_parts(const ReportInput& input);
+std::vector<Part> scale_parts(const ReportInput& input);
 std::vector<Part> memory_parts(const ReportInput& input);
 std::vector<Part> steps_parts(const ReportInput& input);
 std::vector<Part> order_parts(const ReportInput& input);
@@ -30,11 +34,15 @@ std::span<const Section> all_sections() {
       {"summary", "In a sentence each", &summary_parts},
       {"effects", "Effects", &effects_parts},
       {"matrix", "Matrix", &matrix_parts},
+      {"interactions", "Which switches help each other", &interactions_parts},
       {"aa", "A/A: the program against itself", &aa_parts},
+      {"advice", "What to do next", &advice_parts},
       {"breakdown", "Where a step's time goes", &breakdown_parts},
+      {"communication", "What ranks send", &communication_parts},
       {"waterfall", "What makes the difference", &waterfall_parts},
       {"counters", "How busy the hardware was", &counters_parts},
       {"memory", "Memory", &memory_parts},
+      {"scale", "What more GPUs would do", &scale_parts},
       {"steps", "Steps", &steps_parts},
       {"order", "The run in the order it ran", &order_parts},
       {"machine", "State of the machine while measuring", &machine_parts},

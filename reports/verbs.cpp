@@ -11,7 +11,9 @@
 #include "harness/error.h"
 #include "harness/files.h"
 #include "harness/trace/trace_reader.h"
+#include "reports/advice/advice_verb.h"
 #include "reports/breakdown/breakdown_parts.h"
+#include "reports/breakdown/read_traced_arms.h"
 #include "reports/counters/counter_parts.h"
 #include "reports/history.h"
 #include "reports/html/html_page.h"
@@ -19,7 +21,10 @@
 #include "reports/matrix_table.h"
 #include "reports/memory/memory_parts.h"
 #include "reports/pairs.h"
+#include "reports/recipe/recipe_report.h"
 #include "reports/roofline/roofline_parts.h"
+#include "reports/scale/scale_verb.h"
+#include "reports/sweep/sweep_results.h"
 #include "reports/trace_verbs.h"
 
 namespace steplens {
@@ -27,29 +32,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The breakdown of every arm with a trace, in the table's order. A trace that cannot be read is not
-// worth the report: its reason goes to `stderr`.
-std::vector<TracedArm> read_traced_arms(const Bundle& bundle, const Results& results) {
-  std::vector<TracedArm> arms;
-  for (const ArmResult* row : table_order(results)) {
-    const fs::path path = trace_path(bundle, row->name);
-    if (path.empty()) continue;
-    try {
-      const Trace trace = read_trace(path);
-      TracedArm arm{.arm = row->name,
-                    .reference = row->reference,
-                    .breakdown = compute_breakdown(trace),
-                    .throughput_step_ns = row->step_wall_ns};
-      arm.roofline = compute_roofline(trace, arm.breakdown);
-      arms.push_back(std::move(arm));
-    } catch (const ConfigError& error) {
-      fmt::print(stderr, "steplens: no breakdown of {}: {}\n", row->name, error.what());
-    }
-  }
-  return arms;
-}
-
-// The account of every arm with a memory block, likewise.
+// The account of every arm with a memory block, in the table's order. A trace that cannot be read
+// is not worth the report: its reason goes to `stderr`.
 std::vector<MemoryArm> read_memory_arms(const Bundle& bundle, const Results& results) {
   std::vector<MemoryArm> arms;
   for (const ArmResult* row : table_order(results)) {
@@ -167,7 +151,8 @@ int print_trace(const fs::path& path, bool is_json) {
     fmt::print("{}", dumped(json));
   } else {
     const std::string arm = trace.info.value("arm", path.stem().string());
-    const std::vector<TracedArm> arms = {{.arm = arm, .breakdown = breakdown}};
+    const std::vector<TracedArm> arms = {
+        {.arm = arm, .breakdown = breakdown, .communication = compute_communication(trace)}};
     fmt::print("{}", breakdown_text(arms));
     const Table kernels = kernel_table(breakdown);
     if (!kernels.rows.empty()) fmt::print("\n{}", to_text(kernels));
@@ -184,6 +169,18 @@ int report_verb(const ReportOptions& options) {
   std::error_code error;
   if (fs::is_regular_file(options.bundle, error)) {
     return print_trace(options.bundle, options.is_json);
+  }
+  if (is_recipe(options.bundle)) {
+    const RecipeResults recipe =
+        options.writes_files ? write_recipe_report(options.bundle) : compute_recipe(options.bundle);
+    fmt::print("{}", options.is_json ? dumped(to_json(recipe)) : recipe_text(recipe));
+    return 0;
+  }
+  if (is_sweep(options.bundle)) {
+    const SweepResults sweep =
+        options.writes_files ? write_sweep_report(options.bundle) : compute_sweep(options.bundle);
+    fmt::print("{}", options.is_json ? dumped(to_json(sweep)) : sweep_text(sweep));
+    return 0;
   }
   const Bundle bundle = open_bundle(options.bundle);
   const Results results = compute_results(bundle);
@@ -323,6 +320,7 @@ void add_report_verbs(CLI::App& app, int& exit_code) {
       "  steplens compare runs/main runs/branch --memory-threshold 0.05 --github   a gate in CI");
   compare_app->callback([comparison, &exit_code] { exit_code = compare_verb(*comparison); });
 
+  add_scale_verb(app, exit_code);
   auto history = std::make_shared<HistoryVerbOptions>();
   CLI::App* history_app =
       app.add_subcommand("history", "the effects of all bundles in a folder, from old to new");
@@ -336,6 +334,7 @@ void add_report_verbs(CLI::App& app, int& exit_code) {
   history_app->callback([history, &exit_code] { exit_code = history_verb(*history); });
 
   add_trace_verbs(app, exit_code);
+  add_advice_verb(app, exit_code);
 }
 
 }  // namespace steplens

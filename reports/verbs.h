@@ -50,9 +50,10 @@ struct CompareVerbOptions {
 /// Prints two bundles side by side. Returns 1 if the second has a regression, else 0.
 int compare_verb(const CompareVerbOptions& options);
 
-/// Adds `report`, `verify`, `compare`, `history`, `export` and `import` to the program. The chosen
-/// one runs when `app` has parsed its arguments and puts its result in `exit_code`, which must
-/// outlive `app`. ConfigError passes through; `main` makes exit code 2 of it.
+/// Adds `report`, `verify`, `compare`, `history`, `scale`, `export`, `import` and `advise` to the
+/// program. The chosen one runs when `app` has parsed its arguments and puts its result in
+/// `exit_code`, which must outlive `app`. ConfigError passes through; `main` makes exit code 2 of
+/// it.
 void add_report_verbs(CLI::App& app, int& exit_code);
 
 }  // namespace steplens

@@ -28,7 +28,7 @@ for argument in "$@"; do
   esac
 done
 
-packages=(build-essential ninja-build cmake ccache git python3 python3-venv zstd
+packages=(build-essential ninja-build cmake ccache git python3 python3-dev python3-venv zstd
   nlohmann-json3-dev libcli11-dev libfmt-dev libssl-dev libzstd-dev libsqlite3-dev zlib1g-dev libopenmpi-dev openmpi-bin libgtest-dev libgmock-dev libbenchmark-dev
   libimgui-dev libstb-dev libglfw3-dev libepoxy-dev libegl-dev libegl-mesa0 libgl1-mesa-dri
   fonts-roboto-unhinted fonts-inter fonts-jetbrains-mono)

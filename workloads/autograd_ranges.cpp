@@ -1,6 +1,7 @@
 #include "workloads/autograd_ranges.h"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -54,6 +55,8 @@ thread_local bool is_node_open = false;
 thread_local const Modules* node_modules = nullptr;
 thread_local std::uint64_t node_version = 0;
 thread_local int operator_depth = 0;
+thread_local bool is_collective_open = false;
+std::atomic<bool> has_operators = false;
 
 nvtxDomainHandle_t operator_domain() {
   static const nvtxDomainHandle_t domain = nvtxDomainCreateA(kOperatorDomainName.data());
@@ -110,14 +113,18 @@ bool is_engine_call(const at::RecordFunction& function) {
   return std::string_view(function.name()).starts_with("autograd::");
 }
 
-std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& function) {
-  if (is_engine_call(function) || operator_depth++ > 0) return nullptr;
+void open_operator(const char* name) {
   nvtxEventAttributes_t attributes = {};
   attributes.version = NVTX_VERSION;
   attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
   attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
-  attributes.message.ascii = function.name();
+  attributes.message.ascii = name;
   nvtxDomainRangePushEx(operator_domain(), &attributes);
+}
+
+std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& function) {
+  if (is_engine_call(function) || operator_depth++ > 0) return nullptr;
+  open_operator(function.name());
   return nullptr;
 }
 
@@ -134,10 +141,21 @@ OpenNode open_node() {
           .version = node_version};
 }
 
+void begin_collective_range(const char* name) {
+  if (!has_operators) return;
+  is_collective_open = true;
+  open_operator(("mpi::" + std::string(name)).c_str());
+}
+
+void end_collective_range() {
+  if (std::exchange(is_collective_open, false)) nvtxDomainRangePop(operator_domain());
+}
+
 AutogradRanges::AutogradRanges(bool with_operators) {
   observe_ranges(&on_ranges);
   node_handle_ = at::addGlobalCallback(
       at::RecordFunctionCallback(&on_node).scopes({at::RecordScope::BACKWARD_FUNCTION}));
+  has_operators = with_operators;
   if (with_operators) {
     operator_handle_ =
         at::addGlobalCallback(at::RecordFunctionCallback(&on_operator, &on_operator_end)
@@ -147,6 +165,7 @@ AutogradRanges::AutogradRanges(bool with_operators) {
 
 AutogradRanges::~AutogradRanges() {
   observe_ranges(nullptr);
+  has_operators = false;
   at::removeCallback(node_handle_);
   if (operator_handle_ != 0) at::removeCallback(operator_handle_);
 }

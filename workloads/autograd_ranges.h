@@ -13,6 +13,11 @@ struct OpenNode {
 };
 OpenNode open_node();
 
+/// Around a collective on the thread that carries it out, while an AutogradRanges with operators
+/// lives: the trace then holds it as an operator "mpi::all-reduce". Pairs, on one thread.
+void begin_collective_range(const char* name);
+void end_collective_range();
+
 /// While it lives, ranges also name what autograd runs: below "backward" each node of the backward
 /// pass gets the modules under which its forward operator ran ("backward/block 3/attention"), found
 /// by the node's sequence number. On a CPU, `with_operators` adds one range an outermost operator,

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace steplens {
 
@@ -14,12 +15,15 @@ namespace steplens {
 ///  - "operators": all of them, i.e. what the host dispatched while the steps ran;
 ///  - "matmuls_<dtype>": mm, addmm and bmm by the type of their operands (tf32: fp32 operands while
 ///    TF32 is allowed);
+///  - "all_reduce_bytes": what a rank hands to its all-reduces; "all_reduces_<dtype>": their number
+///    by type (fp32, bf16, fp16);
 ///  - what the step counts itself: "forward_passes", "block_forwards", "package_runs",
 ///    "graph_replays", "loss_reads", "padding_positions", "distinct_row_lengths",
 ///    "loader_thread_batches", "pinned_copies", "frozen_parameters", "injected_spins",
 ///    "timing_events", "nvtx_ranges", "expandable_segments", "bf16_parameters",
-///    "multi_tensor_updates", and per launch of a fused operator's forward or backward pass
-///    "fused_norms", "fused_ropes", "fused_mlps", "fused_losses", "fused_embedding_gradients".
+///    "multi_tensor_updates", "all_reduces_after_backward", and per launch of a fused operator's
+///    forward or backward pass "fused_norms", "fused_ropes", "fused_mlps", "fused_losses",
+///    "fused_embedding_gradients".
 /// Not exact about zero: a counter that is missing counts as 0.
 using Counters = std::map<std::string, std::int64_t>;
 
@@ -38,6 +42,8 @@ class OperatorCounter {
   OperatorCounter(const OperatorCounter&) = delete;
   OperatorCounter& operator=(const OperatorCounter&) = delete;
   Counters counts() const;
+  /// Bytes of each all-reduce, in the order of the calls.
+  std::vector<std::int64_t> all_reduce_bytes() const;
 
  private:
   std::uint64_t handle_;

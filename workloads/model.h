@@ -55,6 +55,10 @@ class Model {
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
+  /// Rotary tables (T, D), fp32: cos and sin of position x frequency, both halves alike.
+  const at::Tensor& cos_TD() const { return cos_TD_; }
+  const at::Tensor& sin_TD() const { return sin_TD_; }
+
   /// SHA-256 over two 64-bit checksums a parameter, computed on the device: sum(b) and
   /// sum(b (i mod 65521 + 1)) of the masters' 32-bit patterns b at flat index i, with wrap-around.
   std::string weights_hash() const;

@@ -77,7 +77,7 @@ void check_finite(BlockRecord& record) {
 // Everything that one block needs while it runs, in the order in which it comes to life.
 class BlockRun {
  public:
-  // `world`: null with one rank.
+  // `world`: null without the Reducer.
   BlockRun(const BlockConfig& block, Sampler& sampler, const std::function<void()>& after_steps,
            World* world)
       : block_(block),
@@ -123,6 +123,7 @@ class BlockRun {
     }
     run_steps(record, *executor);
     phases.end("steps_ns");
+    if (block_.world_size > 1 && writes_trace(block_.kind)) note_clock(*world_, record);
     record.memory = memory_of(config_, executor->hidden_bytes());
     if (config_.graph) record.compile_ns = executor->compile_ns();
     if (const CompiledPass* compiled = train_step.compiled()) {
@@ -135,7 +136,7 @@ class BlockRun {
     phases.end("record_ns");
     record.evidence["phases"] = phases.durations();
     check_finite(record);
-    if (world_ != nullptr) become_record_of_world(*world_, data_, record);
+    if (block_.world_size > 1) become_record_of_world(*world_, data_, record);
   }
 
   void run_steps(BlockRecord& record, StepExecutor& executor) {

@@ -29,10 +29,12 @@ class EagerExecutor final : public StepExecutor {
 
 class GraphExecutor final : public StepExecutor {
  public:
-  explicit GraphExecutor(TrainStep& train_step) : train_step_(train_step) {}
+  GraphExecutor(const RunConfig& config, TrainStep& train_step)
+      : num_eager_steps_(num_steps_before_capture(config)),
+        train_step_(train_step) {}
 
   void run(const DeviceStep& step) override {
-    if (num_steps_++ < kNumStepsBeforeCapture) {
+    if (num_steps_++ < num_eager_steps_) {
       train_step_.run(step);
       return;
     }
@@ -97,6 +99,7 @@ class GraphExecutor final : public StepExecutor {
                       .count();
   }
 
+  std::int64_t num_eager_steps_;
   TrainStep& train_step_;
   std::int64_t num_steps_ = 0;
   DeviceStep inputs_;
@@ -107,7 +110,7 @@ class GraphExecutor final : public StepExecutor {
 }  // namespace
 
 std::unique_ptr<StepExecutor> make_step_executor(const RunConfig& config, TrainStep& train_step) {
-  if (config.graph) return std::make_unique<GraphExecutor>(train_step);
+  if (config.graph) return std::make_unique<GraphExecutor>(config, train_step);
   return std::make_unique<EagerExecutor>(train_step);
 }
 

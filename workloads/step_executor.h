@@ -19,9 +19,9 @@ class StepExecutor {
   virtual std::int64_t hidden_bytes() const = 0;
 };
 
-/// `graph=on` captures the whole step (forward, backward, clip, optimizer, schedule) at its sixth
-/// run and replays it from then on; call on one side stream throughout. `train_step` must outlive
-/// it.
+/// `graph=on` captures the whole step (forward, backward, all-reduces, clip, optimizer, schedule)
+/// after num_steps_before_capture runs and replays it from then on; call on one side stream
+/// throughout. `train_step` must outlive it.
 std::unique_ptr<StepExecutor> make_step_executor(const RunConfig& config, TrainStep& train_step);
 
 }  // namespace steplens

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_foreach_zero.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
@@ -153,16 +154,19 @@ void TrainStep::run(const DeviceStep& step) {
 }
 
 void TrainStep::reset_gradients() {
+  std::vector<at::Tensor> kept;
   for (const Parameter& parameter : model_.parameters()) {
     if (!parameter.is_trained) continue;
     at::Tensor& gradient = at::Tensor(parameter.value).mutable_grad();
     if (sync_ == nullptr) {
       gradient.reset();
     } else if (gradient.defined()) {
-      const c10::AutoGradMode no_grad(false);
-      gradient.zero_();
+      kept.push_back(gradient);
     }
   }
+  if (kept.empty()) return;
+  const c10::AutoGradMode no_grad(false);
+  at::_foreach_zero_(kept);
 }
 
 }  // namespace steplens

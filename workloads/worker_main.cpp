@@ -24,6 +24,7 @@
 #include "harness/ranks/launch.h"
 #include "harness/ranks/rank_place.h"
 #include "harness/ranks/rank_progress.h"
+#include "harness/trace/merge_ranks.h"
 #include "harness/trace/trace_reader.h"
 #include "harness/trace/trace_request.h"
 #include "harness/trace/trace_writer.h"
@@ -114,6 +115,10 @@ class TracedBlock {
       record.evidence["hardware_counters"] = to_json(summarize_counters(trace));
       const auto reason = trace.info.find("counters_absent_reason");
       if (reason != trace.info.end()) record.evidence["counters_absent_reason"] = *reason;
+    }
+    for (const std::string_view key : {kClockOffsetKey, kClockUncertaintyKey}) {
+      const std::string name(key);
+      if (record.evidence.contains(name)) trace.info[name] = record.evidence[name];
     }
     add_counter_tracks(record.samples, trace);
     write_trace(path(), trace);

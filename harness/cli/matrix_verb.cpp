@@ -12,10 +12,12 @@
 #include "harness/cli/locations.h"
 #include "harness/cli/plan_text.h"
 #include "harness/cli/run_to_end.h"
+#include "harness/cli/sweep_run.h"
 #include "harness/error.h"
 #include "harness/files.h"
 #include "harness/measured_device.h"
 #include "harness/scheduler.h"
+#include "harness/sweep.h"
 
 namespace steplens {
 namespace {
@@ -29,6 +31,7 @@ constexpr const char* kFooter =
     "  steplens matrix --resume runs/a          goes on with a run that was stopped\n"
     "  steplens matrix --aa 20 --out runs/aa    checks the tool against itself\n"
     "  steplens matrix --dry-run                says what would run\n"
+    "  steplens matrix --toggles attention --sweep seq_len=512,1024,2048 --out runs/by-length\n"
     "\n"
     "Without --toggles, --grid, --arms or --aa the default toggles of `steplens list toggles` "
     "run.\n"
@@ -41,6 +44,8 @@ struct MatrixFlags : MachineFlags {
   std::string out;
   std::string resume;
   std::string like;
+  std::string sweep;
+  bool holds_positions = false;
   bool is_resume = false;
   bool is_dry_run = false;
   bool keeps_logs = false;
@@ -64,6 +69,26 @@ BlockDurations durations_of(const fs::path& folder) {
     durations.add(bundle.manifest.blocks[i], bundle.blocks[i]);
   }
   return durations;
+}
+
+bool asks_for_sweep(const MatrixFlags& flags) {
+  const fs::path folder = flags.resume.empty() ? flags.out : flags.resume;
+  return !flags.sweep.empty() || (flags.is_resume && is_sweep(folder));
+}
+
+int sweep_verb(const MatrixFlags& flags, CliContext& context) {
+  const std::string folder = flags.resume.empty() ? flags.out : flags.resume;
+  if (folder.empty() && !flags.is_dry_run) {
+    throw ConfigError("sweep: needs a folder for its bundles; name one with --out");
+  }
+  return run_sweep({.sweep = flags.sweep,
+                    .holds_positions = flags.holds_positions,
+                    .folder = folder,
+                    // A folder that has not begun yet can be named with --resume too.
+                    .is_resume = flags.is_resume && is_sweep(folder),
+                    .is_dry_run = flags.is_dry_run,
+                    .is_json = flags.is_json},
+                   flags.experiment, flags, context);
 }
 
 class MatrixVerb {
@@ -171,6 +196,11 @@ void add_matrix_verb(CLI::App& app, CliContext& context, int& exit_code) {
   CLI::Option* resume =
       verb->add_option("--resume", flags->resume, "continue the bundle in that folder, or in --out")
           ->expected(0, 1);
+  verb->add_option("--sweep", flags->sweep,
+                   "run the matrix at several values of a config key: seq_len=512,1024,2048");
+  verb->add_flag("--hold-positions", flags->holds_positions,
+                 "with --sweep of seq_len or global_batch: the other follows, so that every value "
+                 "has as many positions a step as the first one");
   add_machine_flags(*verb, *flags);
   verb->add_flag("--keep-logs", flags->keeps_logs,
                  "keep each block's output in the bundle (it may name this machine)");
@@ -183,7 +213,11 @@ void add_matrix_verb(CLI::App& app, CliContext& context, int& exit_code) {
     if (!flags->resume.empty() && out->count() > 0 && flags->resume != flags->out) {
       throw ConfigError("resume: --out names another folder than --resume");
     }
-    exit_code = MatrixVerb(*flags, context).run();
+    if (flags->holds_positions && !asks_for_sweep(*flags)) {
+      throw ConfigError("hold-positions: takes a --sweep");
+    }
+    exit_code =
+        asks_for_sweep(*flags) ? sweep_verb(*flags, context) : MatrixVerb(*flags, context).run();
   });
 }
 

@@ -23,6 +23,7 @@ constexpr KernelPattern kPatterns[] = {
     {kCommunication, "nvshmem"},
     {kCommunication, "c10d"},
     {kCommunication, "gloo"},
+    {kCommunication, "mpi::"},
     {kCommunication, "allreduce"},
     {kCommunication, "all_reduce"},
     {kCommunication, "all_gather"},

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "reports/breakdown/breakdown.h"
+#include "reports/communication/communication.h"
 #include "reports/roofline/roofline.h"
 
 namespace steplens {
@@ -15,6 +16,7 @@ struct TracedArm {
   std::string reference;  // The arm that it is compared with; empty for the baseline.
   Breakdown breakdown;
   std::optional<double> throughput_step_ns;  // Mean step of the blocks that were not traced.
+  CommunicationUse communication;            // Of all ranks.
   Roofline roofline;                         // Rates that its kernels reached.
 };
 

@@ -7,8 +7,8 @@ there already and fits this machine is kept. `steplens matrix` and `run` call it
 first block; by hand:
   STEPLENS_BLOCK_CONFIG=block_config.json python3 export_step.py
 
-The package takes tokens (B, T), targets (B, T), the scale of the loss (scalar) and the parameters,
-and returns the loss sum (unscaled) and the gradients of the trained parameters (scaled).
+The package takes tokens (B, T), targets (B, T), the scale of the loss (scalar), cos and sin of the
+rotary embedding (T, D) and the parameters, and returns the loss sum (unscaled) and the gradients of the trained parameters (scaled).
 workloads/catalog/package_info.h names it and checks the JSON.
 
 Exit codes: 0 the package is there; 2 the config is wrong; 4 not available here, with the reason.
@@ -25,7 +25,7 @@ import time
 import block_protocol
 
 # Of what a package computes and how it is called: raised when either changes.
-STEP_VERSION = 1
+STEP_VERSION = 2
 CONFIG_KEYS = ("device", "num_layers", "d_model", "num_heads", "num_kv_heads", "head_dim",
                "ffn_width", "vocab_size", "sequence_length", "precision", "attention", "frozen",
                "norm_epsilon", "rope_base")
@@ -106,9 +106,9 @@ def trace(torch, config, num_rows):
     is_trained = [parameter.requires_grad for parameter in model.parameters]
     dtype = torch_step.AUTOCAST_TYPES.get(config["precision"])
 
-    def joint(tokens_BT, targets_BT, scale, *parameters):
-        model.parameters = list(parameters)
-        model.cos_TD, model.sin_TD = model.rotary_tables()
+    def joint(tokens_BT, targets_BT, scale, cos_TD, sin_TD, *parameters):
+        # Tables that the graph made itself would be computed anew in every kernel that reads them.
+        model.parameters, model.cos_TD, model.sin_TD = list(parameters), cos_TD, sin_TD
         # Without the cache: its entries would outlive the trace.
         with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None,
                             cache_enabled=False):
@@ -118,7 +118,8 @@ def trace(torch, config, num_rows):
         return (loss_sum.detach(), *torch.autograd.grad(root, trained))
 
     tokens_BT = torch.zeros(num_rows, config["sequence_length"], dtype=torch.int64, device=device)
-    inputs = (tokens_BT, tokens_BT.clone(), torch.ones((), device=device), *model.parameters)
+    inputs = (tokens_BT, tokens_BT.clone(), torch.ones((), device=device), model.cos_TD,
+              model.sin_TD, *model.parameters)
     with sdpa_kernel([torch_step.BACKENDS[config["attention"]]]):
         graph = make_fx(joint, tracing_mode="fake")(*inputs)
         detached = tuple(tensor.detach() for tensor in inputs)

@@ -87,7 +87,7 @@ TEST_F(PackageInfoTest, MissingStaleAndForeignPackagesAreRefusedWithTheReason) {
   write_package({{"architecture", "sm_80"}});
   EXPECT_THAT(refusal(), HasSubstr("made for architecture=sm_80, this is AVX512"));
   write_package({{"step_version", 0}});
-  EXPECT_THAT(refusal(), HasSubstr("step_version=0, this is 1"));
+  EXPECT_THAT(refusal(), HasSubstr("step_version=0, this is 2"));
   nlohmann::json config = package_config(small_config());
   config["d_model"] = 32;
   write_package({{"config", config}});

@@ -135,6 +135,37 @@ TEST(WhyNot, RefusesWhatAGraphCannotHold) {
   EXPECT_NE(why_not(config), "") << "fp16 without the fused optimizer reads the overflow flag";
 }
 
+TEST(WhyNot, KeepsOurKernelsOutOfACompiledPackage) {
+  RunConfig config = baseline_config(Device::kCuda, "gpt2-124m");
+  config.compile = Compile::kAoti;
+  config.optimizer = Optimizer::kMultiTensor;
+  EXPECT_EQ(why_not(config), "");
+  for (Operators RunConfig::* const part : {&RunConfig::norm, &RunConfig::rope, &RunConfig::mlp,
+                                            &RunConfig::loss, &RunConfig::embedding}) {
+    config.*part = Operators::kFused;
+    EXPECT_NE(why_not(config).find("compile=aoti"), std::string_view::npos);
+    config.*part = Operators::kAten;
+  }
+  config.weights = Weights::kBf16Master;
+  EXPECT_NE(why_not(config).find("fp32 weights"), std::string_view::npos);
+  config.compile = Compile::kOff;
+  EXPECT_EQ(why_not(config), "");
+  config.precision = Precision::kTf32;
+  EXPECT_NE(why_not(config).find("precision=bf16"), std::string_view::npos);
+}
+
+TEST(WhyNot, FusedOperatorsTakeBf16AndFp32) {
+  RunConfig config = baseline_config(Device::kCuda, "gpt2-124m");
+  config.loss = Operators::kFused;
+  config.graph = true;
+  config.checkpoint = Checkpoint::kFull;
+  for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
+    config.precision = precision;
+    config.optimizer = Optimizer::kMultiTensor;
+    EXPECT_EQ(why_not(config).empty(), precision == Precision::kBf16) << name_of(precision);
+  }
+}
+
 TEST(AllModels, HaveTheParametersOfTheirNames) {
   // 162.2 M and 1,364.2 M parameters: the models of the published figures.
   EXPECT_EQ(num_parameters(baseline_config(Device::kCuda, "gpt2-124m").shape), 162'220'800);

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/harness/synthetic_trace.h"
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "harness/error.h"
+#include "harness/trace/merge_ranks.h"
 #include "harness/trace/trace_format.h"
 #include "harness/trace/trace_writer.h"
 #include "reports/export/chrome_json.h"
@@ -70,6 +72,32 @@ TEST(TraceModel, HasALaneForEachStreamThreadAndWhatFollows) {
               ElementsAre("Memcpy HtoD (Unknown -> Unknown)", "Memcpy HtoD (Unknown -> Unknown)"));
   EXPECT_EQ(model->num_operations, 8);
   EXPECT_TRUE(model->banners.empty());
+}
+
+TEST(TraceModel, GroupsTheLanesOfEachRankOfABlock) {
+  std::vector<Trace> ranks;
+  ranks.push_back(std::move(two_steps().trace()));
+  ranks.push_back(std::move(two_steps().trace()));
+  const auto model = make_trace_model(merge_ranks(std::move(ranks)));
+  std::vector<std::string> titles;
+  for (const Lane& lane : model->lanes) titles.push_back(lane.title);
+  EXPECT_THAT(titles, ElementsAre("Steps", "Phases", "Modules", "Rank 0 stream 7",
+                                  "Rank 0 stream 20", "Ranges", "CUDA calls", "Rank 1 stream 7",
+                                  "Rank 1 stream 20", "Ranges", "CUDA calls"));
+  EXPECT_EQ(model->lanes[9].note, "rank 1 main");
+  EXPECT_EQ(model->num_operations, 16);
+}
+
+TEST(TraceModel, OpensTheTracesOfAllRanksOfABlock) {
+  const fs::path folder =
+      fs::temp_directory_path() / ("steplens-ranks-" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  write_trace(folder / "trace.slt", two_steps().trace());
+  write_trace(folder / "trace.rank1.slt", two_steps().trace());
+  LoadProgress progress;
+  EXPECT_EQ(load_trace_model(folder / "trace.slt", progress)->num_operations, 16);
+  EXPECT_EQ(read_any_trace(folder / "trace.slt", progress).gpu_ops.size(), 16U);
+  fs::remove_all(folder);
 }
 
 TEST(TraceModel, JoinsOperationsOfAPhaseAndOfAModule) {

@@ -1,6 +1,7 @@
 // Blocks of two ranks, run by the real worker as a matrix runs them.
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -21,6 +22,8 @@
 #include "harness/files.h"
 #include "harness/ranks/launch.h"
 #include "harness/ranks/rank_progress.h"
+#include "harness/trace/merge_ranks.h"
+#include "reports/communication/communication.h"
 
 namespace steplens {
 namespace {
@@ -161,6 +164,28 @@ TEST_F(ParallelBlock, PilotCountsAllReducesOfAStep) {
   const BlockRecord on = run(block(config, BlockKind::kPilot));
   ASSERT_EQ(on.status, BlockStatus::kOk) << on.reason;
   EXPECT_EQ(on.evidence.at("counters").at("c10d::allreduce_"), 1);
+}
+
+TEST_F(ParallelBlock, TracesOfBothRanksShareAClockAndHoldTheAllReduces) {
+  RunConfig config = two_ranks();
+  const BlockConfig traced = block(config, BlockKind::kTrace);
+  const BlockRecord record = run(traced);
+  ASSERT_EQ(record.status, BlockStatus::kOk) << record.reason;
+  const Trace trace = read_rank_traces(traced.output_folder / kTraceFileName);
+  ASSERT_EQ(num_ranks(trace), 2);
+  const nlohmann::json& second = trace.info.at(std::string(kRanksKey)).at(1);
+  // Both ran here, by one clock.
+  const auto uncertainty_ns = second.at(std::string(kClockUncertaintyKey)).get<std::int64_t>();
+  EXPECT_GT(uncertainty_ns, 0);
+  EXPECT_LE(std::abs(second.at(std::string(kClockOffsetKey)).get<std::int64_t>()), uncertainty_ns);
+  const CommunicationUse use = compute_communication(trace);
+  ASSERT_EQ(use.ranks.size(), 2u);
+  for (const RankCommunication& rank : use.ranks) {
+    EXPECT_DOUBLE_EQ(rank.num_collectives, 2) << "one bucket, in each of two micro-steps";
+    EXPECT_GT(rank.communication_ns, 0);
+    EXPECT_LE(rank.exposed_ns, rank.communication_ns);
+  }
+  EXPECT_TRUE(use.start_skew_ns.has_value());
 }
 
 TEST_F(ParallelBlock, NamesTheRankThatDied) {

@@ -2,11 +2,12 @@
 // with a fault that data-parallel training loops have had. Its file result.RANK.json then holds the
 // parameters, and how many all-reduces the last full step made.
 //
-//   parallel_program FOLDER NUM_STEPS NO_SYNC FAULT
+//   parallel_program FOLDER NUM_STEPS FAULT [KEY=VALUE ...]
 
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tests/workloads/parallel_steps.h"
 #include <fmt/format.h>
@@ -43,11 +44,14 @@ class FaultySync final : public GradientSync {
   bool is_first_ = true;  // Of a step's micro-steps.
 };
 
-void run(const std::filesystem::path& folder, std::int64_t num_steps, bool no_sync,
-         std::string_view fault) {
+void run(const std::filesystem::path& folder, std::int64_t num_steps, std::string_view fault,
+         const std::vector<std::string>& settings) {
   RunConfig config = tiny_config();
   config.world_size = 2;
-  config.no_sync = no_sync;
+  for (const std::string& setting : settings) {
+    const std::size_t equals = setting.find('=');
+    set_config_field(config, setting.substr(0, equals), setting.substr(equals + 1));
+  }
   const RankPlace place =
       place_in_block([](const char* name) { return std::getenv(name); }, /*world_size=*/2);
   prepare_process(config, "");
@@ -71,6 +75,7 @@ void run(const std::filesystem::path& folder, std::int64_t num_steps, bool no_sy
   FaultySync sync(reducer, fault);
   train_step.synchronize_with(sync);
   nlohmann::json num_all_reduces;
+  nlohmann::json num_bytes;
   for (std::int64_t i = 0; i < num_steps; ++i) {
     DeviceStep share = share_of(steps[static_cast<std::size_t>(i)], place.rank, 2);
     if (fault == "mean_of_ranks") {
@@ -85,18 +90,21 @@ void run(const std::filesystem::path& folder, std::int64_t num_steps, bool no_sy
     const auto found = counts.find("c10d::allreduce_");
     if (share.micro_batches.size() == 4) {
       num_all_reduces = found == counts.end() ? 0 : found->second;
+      num_bytes = counter.all_reduce_bytes();
     }
   }
   write_json_atomically(folder / fmt::format("result.{}.json", place.rank),
                         {{"parameters", flat_parameters(train_step.model())},
-                         {"all_reduces_per_step", num_all_reduces}});
+                         {"all_reduces_per_step", num_all_reduces},
+                         {"all_reduce_bytes", num_bytes},
+                         {"num_late", event_counts()["all_reduces_after_backward"]}});
 }
 
 }  // namespace
 }  // namespace steplens
 
 int main(int argc, char** argv) {
-  if (argc != 5) return 2;
-  steplens::run(argv[1], std::stoll(argv[2]), std::string_view(argv[3]) == "on", argv[4]);
+  if (argc < 4) return 2;
+  steplens::run(argv[1], std::stoll(argv[2]), argv[3], {argv + 4, argv + argc});
   return 0;
 }

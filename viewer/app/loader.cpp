@@ -41,7 +41,8 @@ struct Loader::Job {
             std::make_shared<TracedArm>(TracedArm{.arm = arm,
                                                   .reference = reference,
                                                   .breakdown = compute_breakdown(trace),
-                                                  .throughput_step_ns = throughput_step_ns});
+                                                  .throughput_step_ns = throughput_step_ns,
+                                                  .communication = compute_communication(trace)});
         break;
       }
     }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/trace/merge_ranks.h"
 #include "harness/trace/trace_format.h"
 #include "reports/breakdown/modules.h"
 #include "reports/export/op_names.h"
@@ -48,6 +49,27 @@ OpDetail detail_of(const GpuOp& op) {
   detail.phase = op.phase;
   detail.attribution = op.attribution;
   return detail;
+}
+
+int rank_of_lane(const Trace& tables, const Lane& lane) {
+  switch (lane.kind) {
+    case LaneKind::kSteps:
+    case LaneKind::kPhases:
+    case LaneKind::kModules: return -1;  // Of all: they come first.
+    case LaneKind::kStream:
+    case LaneKind::kOperators:
+    case LaneKind::kSyncs: return rank_of_device(tables, lane.device);
+    case LaneKind::kRanges:
+    case LaneKind::kCalls: return rank_of_thread(tables, lane.id);
+  }
+  return 0;
+}
+
+// One group of lanes a rank, in the order of the ranks.
+void group_by_rank(TraceModel& model) {
+  if (num_ranks(model.tables) == 1) return;
+  std::ranges::stable_sort(model.lanes, {},
+                           [&](const Lane& lane) { return rank_of_lane(model.tables, lane); });
 }
 
 }  // namespace
@@ -276,6 +298,7 @@ void ModelBuilder::name_lanes() {
     const std::string& name = tables.text(thread.name);
     return name.empty() ? fmt::format("thread {}", thread.tid) : name;
   };
+  const bool has_ranks = num_ranks(tables) > 1;
   for (Lane& lane : model_->lanes) {
     const std::string count = format_count(static_cast<std::int64_t>(lane.num_slices()));
     switch (lane.kind) {
@@ -283,13 +306,17 @@ void ModelBuilder::name_lanes() {
       case LaneKind::kPhases: lane.title = "Phases"; break;
       case LaneKind::kModules: lane.title = "Modules"; break;
       case LaneKind::kStream:
-        lane.title = tables.devices.size() > 1
-                         ? fmt::format("GPU {} stream {}", lane.device, lane.id)
-                         : fmt::format("Stream {}", lane.id);
+        lane.title =
+            has_ranks
+                ? fmt::format("Rank {} stream {}", rank_of_device(tables, lane.device), lane.id)
+            : tables.devices.size() > 1 ? fmt::format("GPU {} stream {}", lane.device, lane.id)
+                                        : fmt::format("Stream {}", lane.id);
         lane.note = count + " ops";
         break;
       case LaneKind::kOperators:
-        lane.title = "Operators";
+        lane.title = has_ranks
+                         ? fmt::format("Rank {} operators", rank_of_device(tables, lane.device))
+                         : "Operators";
         lane.note = count + " ops";
         break;
       case LaneKind::kRanges:
@@ -346,6 +373,7 @@ std::shared_ptr<const TraceModel> ModelBuilder::finish(Trace tables, int num_thr
     model_->counters.push_back(std::move(*allocated));
   }
   name_lanes();
+  group_by_rank(*model_);
   model_->banners = banners_of(model_->tables);
   return std::move(model_);
 }

@@ -5,10 +5,13 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "harness/error.h"
+#include "harness/trace/merge_ranks.h"
 #include "reports/import/chrome_import.h"
 #include "reports/import/sqlite_import.h"
 #include "viewer/data/model_builder.h"
@@ -62,6 +65,15 @@ Trace import(FileKind kind, const std::filesystem::path& path, LoadProgress& pro
   return kind == FileKind::kSqlite ? import_sqlite(path, tell) : import_chrome_json(path, tell);
 }
 
+// Of a block of several ranks all of them, on rank 0's clock.
+Trace read_all_ranks(const std::filesystem::path& path, LoadProgress& progress) {
+  std::vector<Trace> ranks;
+  for (const std::filesystem::path& rank : rank_trace_paths(path)) {
+    ranks.push_back(read_trace(rank, {.keeps_going = true, .progress = &progress.read}));
+  }
+  return merge_ranks(std::move(ranks));
+}
+
 int num_cores() {
   return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 8U));
 }
@@ -80,6 +92,9 @@ std::shared_ptr<const TraceModel> load_trace_model(const std::filesystem::path& 
     return make_trace_model(std::move(trace), num_cores());
   }
   progress.stage = "reading";
+  if (rank_trace_paths(path).size() > 1) {
+    return make_trace_model(read_all_ranks(path, progress), num_cores());
+  }
   ModelBuilder builder(&progress);
   Trace tables = read_trace(
       path, {.keeps_going = true, .num_threads = num_cores(), .progress = &progress.read},
@@ -91,7 +106,7 @@ Trace read_any_trace(const std::filesystem::path& path, LoadProgress& progress) 
   const FileKind kind = kind_of(path);
   if (kind != FileKind::kTrace) return import(kind, path, progress);
   progress.stage = "reading";
-  return read_trace(path, {.keeps_going = true, .progress = &progress.read});
+  return read_all_ranks(path, progress);
 }
 
 }  // namespace steplens

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "harness/trace/merge_ranks.h"
+
 namespace steplens {
 namespace {
 
@@ -44,6 +46,8 @@ const Lane* busiest_stream(const TraceModel& model) {
   const Lane* busiest = nullptr;
   for (const Lane& lane : model.lanes) {
     if (!has_operations(lane.kind)) continue;
+    // Of several ranks, rank 0's: phases of all would hide one another.
+    if (num_ranks(model.tables) > 1 && rank_of_device(model.tables, lane.device) > 0) continue;
     if (busiest == nullptr || lane.busy_ns() > busiest->busy_ns()) busiest = &lane;
   }
   return busiest;

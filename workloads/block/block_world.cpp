@@ -7,13 +7,14 @@
 #include <fmt/format.h>
 
 #include "harness/ranks/world_record.h"
+#include "harness/trace/merge_ranks.h"
 #include "workloads/block/block_data.h"
 
 namespace steplens {
 
 JoinedWorld::JoinedWorld(const BlockConfig& block, const RankPlace& place)
     : num_exceptions_(std::uncaught_exceptions()) {
-  if (block.world_size > 1) world_ = World::join(block, place);
+  if (uses_reducer(block.config)) world_ = World::join(block, place);
 }
 
 JoinedWorld::~JoinedWorld() {
@@ -22,6 +23,12 @@ JoinedWorld::~JoinedWorld() {
 
 std::int64_t as_rank_0_says(World* world, std::int64_t value) {
   return world == nullptr ? value : std::stoll(world->from_rank_0(std::to_string(value)));
+}
+
+void note_clock(World& world, BlockRecord& record) {
+  const ClockOffset offset = world.clock_offset();
+  record.evidence[std::string(kClockOffsetKey)] = offset.offset_ns;
+  record.evidence[std::string(kClockUncertaintyKey)] = offset.uncertainty_ns;
 }
 
 void become_record_of_world(World& world, const BlockData& data, BlockRecord& record) {

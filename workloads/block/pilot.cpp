@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,27 +32,38 @@ constexpr std::string_view kCountedInStep[] = {"forward_passes",
                                                "fused_mlps",
                                                "fused_losses",
                                                "multi_tensor_updates",
-                                               "fused_embedding_gradients"};
+                                               "fused_embedding_gradients",
+                                               "all_reduces_after_backward"};
+
+// What an OperatorCounter saw.
+struct Seen {
+  Counters operators;
+  std::vector<std::int64_t> all_reduce_bytes;
+};
 
 struct OfCapture {
-  Counters operators;
+  Seen seen;
   Counters events;
 };
+
+Seen seen_by(const OperatorCounter& counter) {
+  return {.operators = counter.counts(), .all_reduce_bytes = counter.all_reduce_bytes()};
+}
 
 // Runs the step in which the graph is captured.
 OfCapture run_capture(StepRunner& steps, StepArrays& arrays) {
   const OperatorCounter counter;
   const Counters before = event_counts();
   steps.run(arrays);
-  return {.operators = counter.counts(), .events = difference(event_counts(), before)};
+  return {.seen = seen_by(counter), .events = difference(event_counts(), before)};
 }
 
-Counters run_probe(const RunConfig& config, StepRunner& steps) {
+Seen run_probe(const RunConfig& config, StepRunner& steps) {
   StepArrays arrays;
   const OperatorCounter counter;
   for (std::int64_t i = 0; i < kNumProbeSteps; ++i) steps.run(arrays);
   if (config.device == Device::kCuda) c10::cuda::device_synchronize();
-  return counter.counts();
+  return seen_by(counter);
 }
 
 // Per optimizer step.
@@ -59,7 +71,7 @@ Counters counters(const RunConfig& config, const Counters& operators, const OfCa
                   const CountsBefore& before, std::int64_t num_steps_run) {
   Counters result;
   for (const auto& [name, count] : operators) result[name] = count / kNumProbeSteps;
-  for (const auto& [name, count] : capture.operators) {
+  for (const auto& [name, count] : capture.seen.operators) {
     // What the graph holds ran once, in the capture; "operators" stays what the host dispatches.
     if (name != "operators") result[name] = count;
   }
@@ -99,7 +111,7 @@ void run_pilot(const BlockConfig& block, const BlockData& data, StepRunner& step
   clock->start();
   for (std::int64_t i = 0; i < block.num_warmup_steps; ++i) {
     const std::int64_t num_events_before = steps.num_events();
-    if (config.graph && i == kNumStepsBeforeCapture) {
+    if (config.graph && i == num_steps_before_capture(config)) {
       capture = run_capture(steps, all);
     } else {
       steps.run(all);
@@ -126,11 +138,17 @@ void run_pilot(const BlockConfig& block, const BlockData& data, StepRunner& step
   record.evidence["detected_warmup_steps"] = num_warmup;
   record.evidence["warmup_settled"] = detector.is_settled();
 
-  const Counters operators = run_probe(config, steps);
-  Counters result = counters(config, operators, capture, before, steps.num_steps_run());
+  Seen probe = run_probe(config, steps);
+  Counters result = counters(config, probe.operators, capture, before, steps.num_steps_run());
   result["distinct_row_lengths"] = data.num_distinct_row_lengths();
   record.evidence["counters"] = result;
   record.evidence["num_probe_steps"] = kNumProbeSteps;
+  if (uses_reducer(config)) {
+    // Of the last step: sizes of its buckets, in the order in which they were sent.
+    std::vector<std::int64_t>& bytes = probe.all_reduce_bytes;
+    bytes.erase(bytes.begin(), bytes.begin() + std::ssize(bytes) / kNumProbeSteps);
+    record.evidence["all_reduce_bytes"] = config.graph ? capture.seen.all_reduce_bytes : bytes;
+  }
 }
 
 }  // namespace steplens

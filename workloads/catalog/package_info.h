@@ -16,7 +16,7 @@
 namespace steplens {
 
 /// Raised when what a package computes, or how it is called, changes.
-inline constexpr int kPackageStepVersion = 1;
+inline constexpr int kPackageStepVersion = 2;
 
 /// What a package is bound to beside its config.
 struct PackagePlace {

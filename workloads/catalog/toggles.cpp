@@ -94,6 +94,10 @@ constexpr Level bucket_level(std::string_view name) {
               }};
 }
 
+std::string_view several_ranks(const RunConfig& config) {
+  return config.world_size == 1 ? "" : "several ranks: their gradients pass the Reducer anyhow";
+}
+
 template <std::int64_t kAccumulation>
 constexpr Level accumulation_level(std::string_view name) {
   return {
@@ -209,6 +213,25 @@ constexpr Level kBucketMb[] = {
     bucket_level<25>("25"),
     bucket_level<100>("100"),
 };
+constexpr Level kCommDtype[] = {
+    {.name = "fp32", .apply = [](RunConfig& c) { c.comm_dtype = CommDtype::kFp32; }},
+    {.name = "bf16",
+     .apply = [](RunConfig& c) { c.comm_dtype = CommDtype::kBf16; },
+     .why_not = one_rank},
+    {.name = "fp16",
+     .apply = [](RunConfig& c) { c.comm_dtype = CommDtype::kFp16; },
+     .why_not = one_rank},
+};
+constexpr Level kOverlap[] = {
+    {.name = "on", .apply = [](RunConfig& c) { c.overlap = true; }},
+    {.name = "off", .apply = [](RunConfig& c) { c.overlap = false; }, .why_not = one_rank},
+};
+constexpr Level kReducer[] = {
+    {.name = "several_ranks", .apply = [](RunConfig& c) { c.reducer = ReducerUse::kSeveralRanks; }},
+    {.name = "always",
+     .apply = [](RunConfig& c) { c.reducer = ReducerUse::kAlways; },
+     .why_not = several_ranks},
+};
 constexpr Level kSyncEveryMicroStep[] = {
     {.name = "off", .apply = [](RunConfig& c) { c.sync_every_micro_step = false; }},
     {.name = "on", .apply = [](RunConfig& c) { c.sync_every_micro_step = true; }},
@@ -260,6 +283,8 @@ constexpr std::string_view kRmsNorm = "aten::rms_norm";
 constexpr std::string_view kSilu = "aten::silu";
 constexpr std::string_view kCrossEntropy = "aten::cross_entropy_loss";
 constexpr std::string_view kEmbeddingBackward = "aten::embedding_dense_backward";
+constexpr std::string_view kAllReduceBytes = "all_reduce_bytes";
+constexpr std::string_view kAllReduceKernels = "trace.kernels_communication";
 
 constexpr EvidenceRule kAttentionEvidence[] = {
     {"math", Device::kCpu, kMath, Claim::kPresent},
@@ -439,9 +464,12 @@ constexpr EvidenceRule kBatchingEvidence[] = {
 constexpr EvidenceRule kNoSyncEvidence[] = {
     {"on", Device::kCpu, kAllReduce, Claim::kPresent},
     {"on", Device::kCpu, kAllReduce, Claim::kFewerThanReference},
+    {"on", Device::kCpu, kAllReduceBytes, Claim::kFewerThanReference},
     {"off", Device::kCpu, kAllReduce, Claim::kMoreThanReference},
     {"on", Device::kCuda, kAllReduce, Claim::kPresent},
     {"on", Device::kCuda, kAllReduce, Claim::kFewerThanReference},
+    {"on", Device::kCuda, kAllReduceBytes, Claim::kFewerThanReference},
+    {"on", Device::kCuda, kAllReduceKernels, Claim::kFewerThanReference},
     {"off", Device::kCuda, kAllReduce, Claim::kMoreThanReference},
 };
 constexpr EvidenceRule kBucketMbEvidence[] = {
@@ -453,6 +481,35 @@ constexpr EvidenceRule kBucketMbEvidence[] = {
     {"5", Device::kCuda, kAllReduce, Claim::kOtherThanReference},
     {"25", Device::kCuda, kAllReduce, Claim::kOtherThanReference},
     {"100", Device::kCuda, kAllReduce, Claim::kFewerThanReference},
+};
+constexpr EvidenceRule kCommDtypeEvidence[] = {
+    {"fp32", Device::kCpu, "all_reduces_fp32", Claim::kPresent},
+    {"bf16", Device::kCpu, "all_reduces_bf16", Claim::kPresent},
+    {"bf16", Device::kCpu, "all_reduces_fp32", Claim::kAbsent},
+    {"bf16", Device::kCpu, kAllReduceBytes, Claim::kFewerThanReference},
+    {"fp16", Device::kCpu, "all_reduces_fp16", Claim::kPresent},
+    {"fp16", Device::kCpu, "all_reduces_fp32", Claim::kAbsent},
+    {"fp16", Device::kCpu, kAllReduceBytes, Claim::kFewerThanReference},
+    {"fp32", Device::kCuda, "all_reduces_fp32", Claim::kPresent},
+    {"bf16", Device::kCuda, "all_reduces_bf16", Claim::kPresent},
+    {"bf16", Device::kCuda, "all_reduces_fp32", Claim::kAbsent},
+    {"bf16", Device::kCuda, kAllReduceBytes, Claim::kFewerThanReference},
+    {"fp16", Device::kCuda, "all_reduces_fp16", Claim::kPresent},
+    {"fp16", Device::kCuda, "all_reduces_fp32", Claim::kAbsent},
+    {"fp16", Device::kCuda, kAllReduceBytes, Claim::kFewerThanReference},
+};
+constexpr EvidenceRule kOverlapEvidence[] = {
+    {"off", Device::kCpu, "all_reduces_after_backward", Claim::kPresent},
+    {"on", Device::kCpu, "all_reduces_after_backward", Claim::kAbsent},
+    {"off", Device::kCuda, "all_reduces_after_backward", Claim::kPresent},
+    {"off", Device::kCuda, "trace.overlapped_communication", Claim::kFewerThanReference},
+    {"on", Device::kCuda, "all_reduces_after_backward", Claim::kAbsent},
+};
+constexpr EvidenceRule kReducerEvidence[] = {
+    {"always", Device::kCpu, kAllReduce, Claim::kPresent},
+    {"several_ranks", Device::kCpu, kAllReduce, Claim::kAbsent},
+    {"always", Device::kCuda, kAllReduce, Claim::kPresent},
+    {"several_ranks", Device::kCuda, kAllReduce, Claim::kAbsent},
 };
 constexpr EvidenceRule kSyncEvidence[] = {
     {"on", Device::kCpu, "loss_reads", Claim::kPresent},
@@ -591,6 +648,21 @@ constexpr Toggle kToggles[] = {
      .key = "bucket_mb",
      .levels = kBucketMb,
      .evidence = kBucketMbEvidence},
+    {.name = "comm_dtype",
+     .summary = "type in which gradients travel between ranks; they are added up in it too",
+     .key = "comm_dtype",
+     .levels = kCommDtype,
+     .evidence = kCommDtypeEvidence},
+    {.name = "overlap",
+     .summary = "gradients travel while the backward pass goes on, or behind it",
+     .key = "overlap",
+     .levels = kOverlap,
+     .evidence = kOverlapEvidence},
+    {.name = "reducer",
+     .summary = "what DDP's buckets and hooks cost one rank, which sends nothing",
+     .key = "reducer",
+     .levels = kReducer,
+     .evidence = kReducerEvidence},
     {.name = "sync_every_micro_step",
      .summary = "wait for the device and read the loss after every micro-step",
      .key = "sync_every_micro_step",
@@ -660,12 +732,21 @@ std::string_view why_not(const RunConfig& config) {
     }
   }
   if (config.compile == Compile::kAoti) {
-    if (config.world_size > 1) {
-      return "compile=aoti runs on one rank: its gradients come all at once, after the backward "
-             "pass";
+    if (uses_reducer(config)) {
+      return "compile=aoti runs on one rank and past the Reducer: its gradients come all at once, "
+             "after the backward pass";
     }
     if (config.batching != Batching::kPacked) {
       return "compile=aoti has one package a shape; batching=padded and bucketed vary it";
+    }
+    if (config.norm != Operators::kAten || config.rope != Operators::kAten ||
+        config.mlp != Operators::kAten || config.loss != Operators::kAten ||
+        config.embedding != Operators::kAten) {
+      return "compile=aoti makes kernels of its own from ATen's operators; take norm, rope, mlp, "
+             "loss and embedding=aten";
+    }
+    if (config.weights != Weights::kFp32) {
+      return "compile=aoti takes fp32 weights; its package knows no masters";
     }
     if (config.checkpoint != Checkpoint::kOff) {
       return "compile=aoti holds forward and backward in one graph, which drops what "
@@ -673,15 +754,13 @@ std::string_view why_not(const RunConfig& config) {
     }
   }
   if (config.graph) {
-    if (config.world_size > 1) {
-      return "graph=on is not made for several ranks yet: their all-reduces would be in the graph";
-    }
     if (config.optimizer == Optimizer::kLoop) {
       return "graph=on bakes the loop optimizer's bias correction into the graph; take "
-             "optimizer=foreach or fused";
+             "optimizer=foreach, fused or multi_tensor";
     }
     if (config.precision == Precision::kFp16 && config.optimizer == Optimizer::kForeach) {
-      return "graph=on cannot read the overflow flag of fp16 on the host; take optimizer=fused";
+      return "graph=on cannot read the overflow flag of fp16 on the host; take optimizer=fused "
+             "or multi_tensor";
     }
     if (config.sync_every_micro_step) {
       return "graph=on cannot wait for the device inside the captured step";

@@ -79,7 +79,7 @@ at::Tensor CompiledPass::run(const Model& model, const at::Tensor& tokens_BT,
   count_event("package_runs");
   count_event("forward_passes");
   const std::vector<Parameter>& parameters = model.parameters();
-  std::vector<at::Tensor> inputs = {tokens_BT, targets_BT, scale};
+  std::vector<at::Tensor> inputs = {tokens_BT, targets_BT, scale, model.cos_TD(), model.sin_TD()};
   inputs.reserve(inputs.size() + parameters.size());
   for (const Parameter& parameter : parameters) inputs.push_back(parameter.value);
   std::vector<at::Tensor> outputs = loader_->package.run(inputs);

@@ -5,8 +5,10 @@
 
 #include <c10/core/GradMode.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/csrc/distributed/c10d/default_comm_hooks.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
+#include "workloads/parallel/bucket_hook.h"
 #include "workloads/parallel/world_state.h"
 
 namespace steplens {
@@ -35,6 +37,27 @@ std::unique_ptr<c10d::Reducer> make_reducer(const RunConfig& config,
   return reducer;
 }
 
+at::ScalarType wire_type_of(CommDtype type) {
+  switch (type) {
+    case CommDtype::kFp32: return at::kFloat;
+    case CommDtype::kBf16: return at::kBFloat16;
+    case CommDtype::kFp16: return at::kHalf;
+  }
+  return at::kFloat;
+}
+
+// Without a hook the Reducer all-reduces by itself, and divides while it fills its buckets.
+void register_hook(const RunConfig& config, c10d::Reducer& reducer,
+                   const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+  if (config.overlap && config.comm_dtype == CommDtype::kFp32) return;
+  if (config.overlap && config.comm_dtype == CommDtype::kFp16) {
+    reducer.register_builtin_comm_hook(c10d::BuiltinCommHookType::FP16_COMPRESS);
+    return;
+  }
+  reducer.register_comm_hook(
+      std::make_unique<BucketHook>(group, wire_type_of(config.comm_dtype), !config.overlap));
+}
+
 }  // namespace
 
 struct GradientReducer::State {
@@ -52,6 +75,7 @@ GradientReducer::GradientReducer(const RunConfig& config, std::vector<at::Tensor
   }
   state_ = std::make_unique<State>();
   state_->reducer = make_reducer(config, parameters, group);
+  register_hook(config, *state_->reducer, group);
 }
 
 GradientReducer::~GradientReducer() = default;

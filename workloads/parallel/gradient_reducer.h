@@ -16,6 +16,9 @@ namespace steplens {
 /// the backward pass goes on. The first step has one bucket; buckets are rebuilt before the second
 /// forward pass, in the order in which gradients arrived.
 ///
+/// With config.comm_dtype other than fp32 gradients travel in that type; with config.overlap off
+/// all buckets leave behind the backward pass.
+///
 /// With config.no_sync only the last micro-step of a step synchronises; the others add their
 /// gradients locally.
 class GradientReducer final : public GradientSync {

@@ -2,7 +2,10 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <thread>
 
@@ -18,6 +21,8 @@
 #include "harness/error.h"
 #include "harness/files.h"
 #include "harness/ranks/rank_progress.h"
+#include "workloads/autograd_ranges.h"
+#include "workloads/parallel/lone_backend.h"
 #include "workloads/parallel/mpi/mpi_backend.h"
 #include "workloads/parallel/world_state.h"
 
@@ -105,12 +110,35 @@ c10::intrusive_ptr<c10d::TCPStore> meet(const BlockConfig& block, const RankPlac
   }
 }
 
+// c10d's watchdog ends the process from a thread of its own when a collective takes too long or
+// NCCL fails. What it says is noted first: else this rank would look like the one that died.
+[[noreturn]] void note_and_end() {
+  std::string reason = "ended by an error that nothing caught";
+  try {
+    if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const c10::Error& error) {
+    reason = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    reason = error.what();
+  } catch (...) {
+  }
+  reason = reason.substr(0, reason.find('\n'));
+  const bool has_waited = reason.find("timeout") != std::string::npos;
+  std::fprintf(stderr, "steplens-worker: %s\n", reason.c_str());
+  note_rank_end(RankState::kFailed, has_waited ? std::string(kWaitedForRanks) + reason : reason);
+  std::_Exit(3);
+}
+
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const BlockConfig& block,
                                                     const RankPlace& place,
                                                     const c10::intrusive_ptr<c10d::Store>& store) {
   if (place.master_address.empty() || is_loopback(place.master_address)) {
     ::setenv("NCCL_SOCKET_IFNAME", "lo", /*overwrite=*/0);
   }
+  // After a timeout it would write its own log of collectives, and wait a minute before it ends.
+  ::setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "0", /*overwrite=*/0);
+  ::setenv("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000", /*overwrite=*/0);
+  std::set_terminate(&note_and_end);
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout_of(block);
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, place.rank, place.world_size, options);
@@ -134,7 +162,12 @@ c10::intrusive_ptr<c10d::Backend> make_mpi_backend(const BlockConfig& block,
   auto backend = make({.rank = place.rank,
                        .world_size = place.world_size,
                        .timeout_s = block.collective_timeout_s,
-                       .on_collective_begin = note_collective},
+                       .on_collective_begin =
+                           [](const char* name) {
+                             note_collective();
+                             begin_collective_range(name);
+                           },
+                       .on_collective_end = end_collective_range},
                       failure);
   if (!backend) throw ConfigError(fmt::format("ranks={}: {}", place.world_size, failure));
   return backend;
@@ -145,7 +178,11 @@ std::vector<std::uint8_t> bytes_of(std::string_view text) { return {text.begin()
 }  // namespace
 
 World::World(std::unique_ptr<State> state) : state_(std::move(state)) {}
-World::~World() = default;
+
+World::~World() {
+  // Ends NCCL's communicators and c10d's threads in order; a no-op over MPI.
+  if (state_->group) state_->group->shutdown();
+}
 
 std::unique_ptr<World> World::join(const BlockConfig& block, const RankPlace& place) {
   auto state = std::make_unique<State>();
@@ -155,8 +192,9 @@ std::unique_ptr<World> World::join(const BlockConfig& block, const RankPlace& pl
   state->group =
       c10::make_intrusive<c10d::ProcessGroup>(state->store, place.rank, place.world_size);
   const bool is_cuda = block.config.device == Device::kCuda;
-  const auto backend =
-      is_cuda ? make_nccl_backend(block, place, state->store) : make_mpi_backend(block, place);
+  const auto backend = is_cuda                 ? make_nccl_backend(block, place, state->store)
+                       : place.world_size == 1 ? make_lone_backend()
+                                               : make_mpi_backend(block, place);
   const auto type =
       is_cuda ? c10d::ProcessGroup::BackendType::NCCL : c10d::ProcessGroup::BackendType::CUSTOM;
   state->group->setBackend(is_cuda ? c10::DeviceType::CUDA : c10::DeviceType::CPU, type, backend);
@@ -176,6 +214,38 @@ std::string World::from_rank_0(std::string_view text) {
   }
   const std::vector<std::uint8_t> bytes = state_->store->get(key);
   return {bytes.begin(), bytes.end()};
+}
+
+ClockOffset World::clock_offset() {
+  constexpr int kNumQuestions = 8;
+  const std::int64_t talk = state_->num_talks++;
+  const auto now_ns = [] {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  };
+  c10d::TCPStore& store = *state_->store;
+  ClockOffset best;
+  // One rank after the other: rank 0 must answer at once.
+  for (int rank = 1; rank < state_->size; ++rank) {
+    for (int i = 0; i < kNumQuestions; ++i) {
+      const std::string question = fmt::format("clock/{}/{}/{}?", talk, rank, i);
+      const std::string answer = fmt::format("clock/{}/{}/{}!", talk, rank, i);
+      if (state_->rank == 0) {
+        store.get(question);
+        store.set(answer, bytes_of(std::to_string(now_ns())));
+      } else if (state_->rank == rank) {
+        const std::int64_t asked_ns = now_ns();
+        store.set(question, bytes_of("?"));
+        const std::vector<std::uint8_t> bytes = store.get(answer);
+        const std::int64_t half_ns = (now_ns() - asked_ns) / 2;
+        if (i > 0 && half_ns >= best.uncertainty_ns) continue;
+        const std::int64_t answered_ns = std::stoll(std::string(bytes.begin(), bytes.end()));
+        best = {.offset_ns = asked_ns + half_ns - answered_ns, .uncertainty_ns = half_ns};
+      }
+    }
+  }
+  return best;
 }
 
 std::vector<std::string> World::gather(std::string_view text) {

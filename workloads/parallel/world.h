@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,6 +14,12 @@ class ProcessGroup;
 }
 
 namespace steplens {
+
+/// A host's clock against rank 0's.
+struct ClockOffset {
+  std::int64_t offset_ns = 0;       // How far it is ahead.
+  std::int64_t uncertainty_ns = 0;  // Half of the shortest round trip.
+};
 
 /// The ranks of a block, met and connected. They meet at a TCPStore, which listens on 127.0.0.1
 /// unless the launcher named another address; gradients travel over NCCL between GPUs and over MPI
@@ -37,6 +44,8 @@ class World {
 
   /// What rank 0 says. `text` of the other ranks is not looked at.
   std::string from_rank_0(std::string_view text);
+  /// This rank's clock (system_clock), by questions to rank 0 that go through the store.
+  ClockOffset clock_offset();
   /// On rank 0 the texts of all, in rank order; elsewhere nothing.
   std::vector<std::string> gather(std::string_view text);
 

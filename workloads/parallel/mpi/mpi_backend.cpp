@@ -15,6 +15,8 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -43,14 +45,45 @@ int count_of(std::int64_t count) {
   return static_cast<int>(count);
 }
 
-// The type that MPI sums; bytes would do where nothing is added.
-MPI_Datatype summed_type(const at::Tensor& tensor) {
+// MPI knows no 16-bit floats: they travel as integers and are added by a function of ours.
+template <typename Half>
+void add_halves(void* in, void* in_out, int* count, MPI_Datatype* /*type*/) {
+  const auto* terms = static_cast<const Half*>(in);
+  auto* sums = static_cast<Half*>(in_out);
+  for (int i = 0; i < *count; ++i) {
+    sums[i] = static_cast<Half>(static_cast<float>(sums[i]) + static_cast<float>(terms[i]));
+  }
+}
+
+// Made once MPI runs, freed before it ends.
+struct HalfSums {
+  MPI_Op bf16 = MPI_OP_NULL;
+  MPI_Op fp16 = MPI_OP_NULL;
+
+  void make() {
+    check_mpi(MPI_Op_create(&add_halves<c10::BFloat16>, /*commute=*/1, &bf16), "MPI_Op_create");
+    check_mpi(MPI_Op_create(&add_halves<c10::Half>, /*commute=*/1, &fp16), "MPI_Op_create");
+  }
+  void free() {
+    MPI_Op_free(&bf16);
+    MPI_Op_free(&fp16);
+  }
+};
+
+// How MPI adds up tensors of a type; bytes would do where nothing is added.
+struct Summation {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Op op = MPI_SUM;
+};
+Summation summation_of(const at::Tensor& tensor, const HalfSums& halves) {
   switch (tensor.scalar_type()) {
-    case at::kFloat: return MPI_FLOAT;
-    case at::kDouble: return MPI_DOUBLE;
-    case at::kInt: return MPI_INT32_T;
-    case at::kLong: return MPI_INT64_T;
-    case at::kByte: return MPI_UINT8_T;
+    case at::kFloat: return {.type = MPI_FLOAT};
+    case at::kDouble: return {.type = MPI_DOUBLE};
+    case at::kInt: return {.type = MPI_INT32_T};
+    case at::kLong: return {.type = MPI_INT64_T};
+    case at::kByte: return {.type = MPI_UINT8_T};
+    case at::kBFloat16: return {.type = MPI_UINT16_T, .op = halves.bf16};
+    case at::kHalf: return {.type = MPI_UINT16_T, .op = halves.fp16};
     default: break;
   }
   TORCH_CHECK(false, "MPI sums no tensors of type ", tensor.scalar_type());
@@ -131,10 +164,10 @@ class MpiBackend final : public c10d::Backend {
                                            const c10d::AllreduceOptions& options) override {
     const at::Tensor tensor = only_tensor(tensors, "all-reduce");
     TORCH_CHECK(options.reduceOp.op_ == c10d::ReduceOp::SUM, "all-reduce over MPI only sums");
-    const MPI_Datatype type = summed_type(tensor);
-    return enqueue(c10d::OpType::ALLREDUCE, "all-reduce", tensors, [tensor, type](MPI_Request* r) {
+    const Summation sum = summation_of(tensor, half_sums_);
+    return enqueue(c10d::OpType::ALLREDUCE, "all-reduce", tensors, [tensor, sum](MPI_Request* r) {
       check_mpi(MPI_Iallreduce(MPI_IN_PLACE, tensor.mutable_data_ptr(), count_of(tensor.numel()),
-                               type, MPI_SUM, MPI_COMM_WORLD, r),
+                               sum.type, sum.op, MPI_COMM_WORLD, r),
                 "MPI_Iallreduce");
     });
   }
@@ -188,6 +221,20 @@ class MpiBackend final : public c10d::Backend {
     return work;
   }
 
+  // However a collective ends.
+  class Ending {
+   public:
+    [[nodiscard]] explicit Ending(const std::function<void()>& end) : end_(end) {}
+    ~Ending() {
+      if (end_) end_();
+    }
+    Ending(const Ending&) = delete;
+    Ending& operator=(const Ending&) = delete;
+
+   private:
+    const std::function<void()>& end_;
+  };
+
   void run(std::promise<std::string>& started) {
     const std::string failure = start_mpi();
     const bool is_usable = failure.empty();
@@ -205,7 +252,10 @@ class MpiBackend final : public c10d::Backend {
     }
     // After a collective that never ended MPI_Finalize would wait for ever; mpirun ends the others
     // when this process ends without it.
-    if (is_usable && !has_failed_) MPI_Finalize();
+    if (is_usable && !has_failed_) {
+      half_sums_.free();
+      MPI_Finalize();
+    }
   }
 
   std::string start_mpi() {
@@ -221,7 +271,10 @@ class MpiBackend final : public c10d::Backend {
     int size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (rank == rank_ && size == size_) return "";
+    if (rank == rank_ && size == size_) {
+      half_sums_.make();
+      return "";
+    }
     MPI_Finalize();
     return fmt::format(
         "MPI has this process as rank {} of {}, and the block has it as rank {} of {}; CPU ranks "
@@ -233,7 +286,8 @@ class MpiBackend final : public c10d::Backend {
     std::exception_ptr error;
     try {
       TORCH_CHECK(!has_failed_, collective.name, " over MPI: an earlier collective had failed");
-      if (options_.on_collective_begin) options_.on_collective_begin();
+      if (options_.on_collective_begin) options_.on_collective_begin(collective.name);
+      const Ending ending(options_.on_collective_end);
       MPI_Request request = MPI_REQUEST_NULL;
       collective.begin(&request);
       wait(request, collective.name);
@@ -267,6 +321,7 @@ class MpiBackend final : public c10d::Backend {
   }
 
   MpiBackendOptions options_;
+  HalfSums half_sums_;  // Set before the constructor is done.
   std::string failure_;
   std::mutex mutex_;
   std::condition_variable changed_;
