@@ -15,6 +15,7 @@ namespace {
 // Below these shares of a step the finding would cost more of a reader's time than it gives back:
 // they are near what a matrix of six rounds can prove (0.2 to 0.5 % on an H200).
 constexpr double kMinDataWaitShare = 0.01;
+constexpr double kMinHostWaitShare = 0.02;  // Without a trace, which would tell what is hidden.
 constexpr double kMinLateLaunchShare = 0.02;
 constexpr double kMinGapShare = 0.01;
 constexpr double kMinWaitShare = 0.005;
@@ -63,7 +64,7 @@ std::optional<Finding> find_data_wait(const ArmFacts& facts) {
   const ArmResult* row = facts.input().row;
   const double host_share = row == nullptr ? 0 : row->data_wait_ratio.value_or(0);
   const bool is_seen_in_trace = facts.share(idle_ns) >= kMinDataWaitShare;
-  if (!is_seen_in_trace && (facts.has_trace() || host_share < kMinDataWaitShare)) {
+  if (!is_seen_in_trace && (facts.has_trace() || host_share < kMinHostWaitShare)) {
     return std::nullopt;
   }
   Finding finding;
