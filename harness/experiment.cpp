@@ -16,27 +16,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 21> kKeys = {"title",
-                                                    "model",
-                                                    "device",
-                                                    "ranks",
-                                                    "data",
-                                                    "set",
-                                                    "toggles",
-                                                    "grid",
-                                                    "arms",
-                                                    "aa",
-                                                    "rounds",
-                                                    "seed",
-                                                    "max_seconds",
-                                                    "until_halfwidth",
-                                                    "equivalence",
-                                                    "warmup",
-                                                    "steps",
-                                                    "trace_steps",
-                                                    "graph_trace_steps",
-                                                    "memory",
-                                                    "counters"};
+constexpr std::array<std::string_view, 22> kKeys = {
+    "title",       "model",   "device", "ranks",       "data",
+    "set",         "toggles", "grid",   "pairs",       "arms",
+    "aa",          "rounds",  "seed",   "max_seconds", "until_halfwidth",
+    "equivalence", "warmup",  "steps",  "trace_steps", "graph_trace_steps",
+    "memory",      "counters"};
 
 std::string text_of(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
@@ -109,9 +94,9 @@ void replace_if_said(std::optional<T>& value, const std::optional<T>& said) {
 }  // namespace
 
 bool Experiment::decides_plan() const {
-  return title || model || device || ranks || !settings.empty() || toggles || grid || arms || aa ||
-         rounds || seed || until_halfwidth || equivalence || warmup || steps || trace_steps ||
-         graph_trace_steps || memory || counters;
+  return title || model || device || ranks || !settings.empty() || toggles || grid || pairs ||
+         arms || aa || rounds || seed || until_halfwidth || equivalence || warmup || steps ||
+         trace_steps || graph_trace_steps || memory || counters;
 }
 
 Experiment experiment_from_json(const json& object, std::string_view source) {
@@ -168,6 +153,9 @@ Experiment experiment_from_json(const json& object, std::string_view source) {
   if (object.contains("grid")) {
     experiment.grid = choices_from_json(object["grid"], source, "grid");
   }
+  if (object.contains("pairs")) {
+    experiment.pairs = choices_from_json(object["pairs"], source, "pairs");
+  }
   if (object.contains("arms")) {
     const json& arms = object["arms"];
     if (!arms.is_array() && !arms.is_string()) {
@@ -189,6 +177,50 @@ Experiment read_experiment(const std::filesystem::path& path) {
   return experiment_from_json(read_json(path), path.string());
 }
 
+json to_json(const Experiment& experiment) {
+  json object = json::object();
+  const auto write = [&](std::string_view key, const auto& value) {
+    if (value) object[std::string(key)] = *value;
+  };
+  const auto write_choices = [&](std::string_view key,
+                                 const std::optional<std::vector<ToggleChoice>>& choices) {
+    if (!choices) return;
+    json& list = object[std::string(key)] = json::array();
+    for (const ToggleChoice& choice : *choices) {
+      list.push_back(choice.levels.empty()
+                         ? choice.toggle
+                         : fmt::format("{}={}", choice.toggle, fmt::join(choice.levels, "|")));
+    }
+  };
+  write("title", experiment.title);
+  write("model", experiment.model);
+  write("device", experiment.device);
+  write("ranks", experiment.ranks);
+  for (const auto& [key, value] : experiment.settings) object["set"][key] = value;
+  write_choices("toggles", experiment.toggles);
+  write_choices("grid", experiment.grid);
+  write_choices("pairs", experiment.pairs);
+  if (experiment.arms) {
+    json& names = object["arms"] = json::array();
+    for (const ExternalArmChoice& arm : *experiment.arms) {
+      if (arm.path.empty()) names.push_back(arm.name);
+    }
+  }
+  write("aa", experiment.aa);
+  write("rounds", experiment.rounds);
+  write("seed", experiment.seed);
+  write("max_seconds", experiment.max_seconds);
+  write("until_halfwidth", experiment.until_halfwidth);
+  write("equivalence", experiment.equivalence);
+  write("warmup", experiment.warmup);
+  write("steps", experiment.steps);
+  write("trace_steps", experiment.trace_steps);
+  write("graph_trace_steps", experiment.graph_trace_steps);
+  write("memory", experiment.memory);
+  write("counters", experiment.counters);
+  return object;
+}
+
 Experiment overlaid(Experiment file, const Experiment& flags) {
   replace_if_said(file.title, flags.title);
   replace_if_said(file.model, flags.model);
@@ -198,6 +230,7 @@ Experiment overlaid(Experiment file, const Experiment& flags) {
   file.settings.insert(file.settings.end(), flags.settings.begin(), flags.settings.end());
   replace_if_said(file.toggles, flags.toggles);
   replace_if_said(file.grid, flags.grid);
+  replace_if_said(file.pairs, flags.pairs);
   replace_if_said(file.arms, flags.arms);
   replace_if_said(file.aa, flags.aa);
   replace_if_said(file.rounds, flags.rounds);

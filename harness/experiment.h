@@ -23,6 +23,7 @@ struct Experiment {
   std::vector<std::pair<std::string, std::string>> settings;  // Key and value, later ones win.
   std::optional<std::vector<ToggleChoice>> toggles;
   std::optional<std::vector<ToggleChoice>> grid;
+  std::optional<std::vector<ToggleChoice>> pairs;
   std::optional<std::vector<ExternalArmChoice>> arms;
   std::optional<int> aa;
   std::optional<int> rounds;
@@ -47,11 +48,15 @@ struct Experiment {
 ///   {"model": "nano", "set": {"sequence_length": 256}, "toggles": {"attention": ["math"]},
 ///    "arms": ["torch-eager", {"optimizer": "fused"}], "rounds": 12, "seed": 1}
 ///
-/// `toggles`, `grid` and `arms` also take the flags' text. ConfigError names `source`, the key and
-/// what is allowed; unknown keys come with the nearest one; an arm that sets two toggles is
+/// `toggles`, `grid`, `pairs` and `arms` also take the flags' text. ConfigError names `source`, the
+/// key and what is allowed; unknown keys come with the nearest one; an arm that sets two toggles is
 /// refused.
 Experiment experiment_from_json(const nlohmann::json& json, std::string_view source);
 Experiment read_experiment(const std::filesystem::path& path);
+
+/// The same as such a file, without what is said of places on this machine: the data's path, the
+/// programs of arms that do not come with Steplens.
+nlohmann::json to_json(const Experiment& experiment);
 
 /// `file` with everything that `flags` says in its place; settings of both, those of `flags` last.
 Experiment overlaid(Experiment file, const Experiment& flags);

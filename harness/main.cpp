@@ -10,11 +10,16 @@
 #include "harness/cli/context.h"
 #include "harness/error.h"
 #include "harness/flops.h"
+#include "harness/recipe.h"
+#include "harness/sweep.h"
 #include "profilers/doctor.h"
 #include "profilers/system_machine.h"
 #include "reports/document.h"
 #include "reports/matrix_table.h"
 #include "reports/metrics.h"
+#include "reports/recipe/recipe_report.h"
+#include "reports/reproduction.h"
+#include "reports/sweep/sweep_results.h"
 #include "reports/verbs.h"
 #include "workloads/catalog/models.h"
 #include "workloads/catalog/prepare_data.h"
@@ -90,10 +95,25 @@ Printout doctor(const DoctorRequest& request) {
 }
 
 Printout finish(const std::filesystem::path& bundle) {
+  if (is_recipe(bundle)) {
+    const RecipeResults results = write_recipe_report(bundle);
+    return {.text = recipe_text(results), .json = to_json(results)};
+  }
+  if (is_sweep(bundle)) {
+    const SweepResults results = write_sweep_report(bundle);
+    return {.text = sweep_text(results), .json = to_json(results)};
+  }
   const Results results = write_report(bundle);
   std::string text = matrix_text(results);
   for (const std::string& warning : results.warnings) text += wrap("warning: " + warning, 2) + "\n";
   return {.text = text, .json = to_json(results)};
+}
+
+CliContext::Reproduced reproduced(const std::filesystem::path& original,
+                                  const std::filesystem::path& copy) {
+  const Reproduction outcome = compare_reproduction(open_bundle(original), open_bundle(copy));
+  return {.printout = {.text = reproduction_text(outcome), .json = to_json(outcome)},
+          .is_reproduced = outcome.is_reproduced()};
 }
 
 }  // namespace
@@ -106,6 +126,7 @@ int main(int argc, char** argv) {
                      .prepare_data = prepare,
                      .run_doctor = doctor,
                      .write_report = finish,
+                     .compare_reproduction = reproduced,
                      .print_trace = print_trace,
                      .add_report_verbs = add_report_verbs};
   context.vocabulary = {

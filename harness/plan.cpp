@@ -141,6 +141,7 @@ class PlanBuilder {
       plan_.arms.push_back(baseline_arm(request_.baseline));
       add_toggles();
       add_grid();
+      add_pairs();
       add_external_arms();
       refuse_if_nothing_to_compare();
     }
@@ -216,9 +217,11 @@ class PlanBuilder {
   }
 
   void add_aa_arms() {
-    if (request_.toggles || !request_.grid.empty() || request_.external_arms) {
+    if (request_.toggles || !request_.grid.empty() || !request_.pairs.empty() ||
+        request_.external_arms) {
       throw ConfigError(
-          "aa: an A/A run compares the baseline with itself; it takes no toggles, grid or arms");
+          "aa: an A/A run compares the baseline with itself; it takes no toggles, grid, pairs or "
+          "arms");
     }
     for (int i = 0; i <= request_.num_aa; ++i) {
       plan_.arms.push_back({.name = fmt::format("aa-{:02}", i),
@@ -245,7 +248,7 @@ class PlanBuilder {
     std::vector<ToggleChoice> choices;
     if (request_.toggles) {
       choices = *request_.toggles;
-    } else if (request_.grid.empty() && !request_.external_arms) {
+    } else if (request_.grid.empty() && request_.pairs.empty() && !request_.external_arms) {
       for (const Toggle& toggle : vocabulary_.toggles) {
         if (toggle.is_in_default_matrix) choices.push_back({.toggle = std::string(toggle.name)});
       }
@@ -266,14 +269,31 @@ class PlanBuilder {
                       "--grid no_sync,accumulation",
                       request_.grid.size()));
     }
-    const Toggle& first = toggle_or_throw(vocabulary_.toggles, request_.grid[0].toggle);
-    const Toggle& second = toggle_or_throw(vocabulary_.toggles, request_.grid[1].toggle);
+    cross("grid", request_.grid[0], request_.grid[1]);
+  }
+
+  void add_pairs() {
+    if (request_.pairs.size() == 1) {
+      throw ConfigError("pairs: one toggle has no partner; write --pairs attention=math,graph=on");
+    }
+    for (std::size_t second = 1; second < request_.pairs.size(); ++second) {
+      for (std::size_t first = 0; first < second; ++first) {
+        cross("pairs", request_.pairs[first], request_.pairs[second]);
+      }
+    }
+  }
+
+  // Both alone, then together.
+  void cross(std::string_view flag, const ToggleChoice& first_choice,
+             const ToggleChoice& second_choice) {
+    const Toggle& first = toggle_or_throw(vocabulary_.toggles, first_choice.toggle);
+    const Toggle& second = toggle_or_throw(vocabulary_.toggles, second_choice.toggle);
     if (&first == &second) {
-      throw ConfigError(fmt::format("grid: {} cannot be crossed with itself", first.name));
+      throw ConfigError(fmt::format("{}: {} cannot be crossed with itself", flag, first.name));
     }
     const RunConfig& baseline = request_.baseline;
-    const std::vector<const Level*> first_levels = levels_or_throw(first, request_.grid[0]);
-    const std::vector<const Level*> second_levels = levels_or_throw(second, request_.grid[1]);
+    const std::vector<const Level*> first_levels = levels_or_throw(first, first_choice);
+    const std::vector<const Level*> second_levels = levels_or_throw(second, second_choice);
     for (const Level* level : first_levels) {
       add(level_arm(first, *level, baseline, "baseline", vocabulary_));
     }

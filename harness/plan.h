@@ -47,7 +47,8 @@ struct MatrixRequest {
   RunConfig baseline;  // With every --set applied.
   /// Absent: the default matrix, unless grid, external arms or A/A say what to run.
   std::optional<std::vector<ToggleChoice>> toggles;
-  std::vector<ToggleChoice> grid;  // Empty or two.
+  std::vector<ToggleChoice> grid;   // Empty or two.
+  std::vector<ToggleChoice> pairs;  // Each alone, and every two of them together. Empty or more.
   std::optional<std::vector<ExternalArmChoice>> external_arms;
   int num_aa = 0;                 // > 0: that many comparisons of the baseline with itself.
   std::optional<int> num_rounds;  // Absent: the default.
@@ -87,6 +88,8 @@ struct Plan {
 ///
 /// Grid: a cell (a, b) is compared with the cell that has the first toggle at the baseline's level,
 /// or, where that one cannot run, with the cell that has the second there.
+///
+/// Pairs: a grid of every two of them.
 ///
 /// ConfigError for unknown toggles, levels and arms (with the nearest name), for a baseline that
 /// cannot run, and if nothing is left to compare.

@@ -36,11 +36,24 @@ struct EnumWords<Attention> {
 template <>
 struct EnumWords<Optimizer> {
   static constexpr std::array kWords = {std::string_view("loop"), std::string_view("foreach"),
-                                        std::string_view("fused")};
+                                        std::string_view("fused"),
+                                        std::string_view("multi_tensor")};
+};
+template <>
+struct EnumWords<Weights> {
+  static constexpr std::array kWords = {std::string_view("fp32"), std::string_view("bf16_master")};
+};
+template <>
+struct EnumWords<Operators> {
+  static constexpr std::array kWords = {std::string_view("aten"), std::string_view("fused")};
 };
 template <>
 struct EnumWords<Checkpoint> {
   static constexpr std::array kWords = {std::string_view("off"), std::string_view("full")};
+};
+template <>
+struct EnumWords<Compile> {
+  static constexpr std::array kWords = {std::string_view("off"), std::string_view("aoti")};
 };
 template <>
 struct EnumWords<DataPath> {
@@ -163,6 +176,7 @@ double parse_real(std::string_view key, const json& value, double minimum, doubl
 constexpr std::string_view kPositive = "an integer >= 1";
 constexpr std::string_view kNotNegative = "an integer >= 0";
 constexpr std::string_view kSwitch = "off | on";
+constexpr std::string_view kOperators = "aten | fused";
 constexpr std::string_view kRatio = "a number from 0 to 1";
 constexpr std::string_view kReal = "a number >= 0";
 
@@ -220,8 +234,19 @@ constexpr ConfigField kFields[] = {
             "fp32 | tf32 | bf16 | fp16"),
     SL_ENUM("attention", attention, Attention, "scaled_dot_product_attention backend",
             "math | mem_efficient | flash | cudnn"),
-    SL_ENUM("optimizer", optimizer, Optimizer, "how AdamW is launched", "loop | foreach | fused"),
+    SL_ENUM("weights", weights, Weights,
+            "fp32 under autocast, or bf16 matrices with fp32 masters in the optimizer",
+            "fp32 | bf16_master"),
+    SL_ENUM("optimizer", optimizer, Optimizer, "how AdamW is launched",
+            "loop | foreach | fused | multi_tensor"),
+    SL_ENUM("norm", norm, Operators, "RMSNorm and the residual add before it", kOperators),
+    SL_ENUM("rope", rope, Operators, "rotary embedding and the split of q, k and v", kOperators),
+    SL_ENUM("mlp", mlp, Operators, "SwiGLU between the MLP's matrix products", kOperators),
+    SL_ENUM("loss", loss, Operators, "LM head and cross-entropy", kOperators),
+    SL_ENUM("embedding", embedding, Operators, "backward pass of the embedding", kOperators),
     SL_SWITCH("graph", graph, "whole step captured in one CUDA graph"),
+    SL_ENUM("compile", compile, Compile,
+            "forward and backward compiled ahead of time by AOTInductor", "off | aoti"),
     SL_ENUM("checkpoint", checkpoint, Checkpoint, "activation checkpointing", "off | full"),
     SL_ENUM("data", data, DataPath, "how batches reach the device", "sync | prefetch | pinned"),
     SL_ENUM("batching", batching, Batching, "how documents become rows",
@@ -401,6 +426,8 @@ std::string_view name_of(Device value) { return word_of(value); }
 std::string_view name_of(Precision value) { return word_of(value); }
 std::string_view name_of(Attention value) { return word_of(value); }
 std::string_view name_of(Optimizer value) { return word_of(value); }
+std::string_view name_of(Weights value) { return word_of(value); }
+std::string_view name_of(Operators value) { return word_of(value); }
 std::string_view name_of(Checkpoint value) { return word_of(value); }
 std::string_view name_of(DataPath value) { return word_of(value); }
 std::string_view name_of(Batching value) { return word_of(value); }

@@ -16,7 +16,9 @@ namespace steplens {
 enum class Device { kCpu, kCuda };
 enum class Precision { kFp32, kTf32, kBf16, kFp16 };
 enum class Attention { kMath, kMemEfficient, kFlash, kCudnn };
-enum class Optimizer { kLoop, kForeach, kFused };
+enum class Optimizer { kLoop, kForeach, kFused, kMultiTensor };
+enum class Weights { kFp32, kBf16Master };  // Bf16Master: bf16 matrices, fp32 masters beside them.
+enum class Operators { kAten, kFused };     // Whose kernels a part of the model runs.
 enum class Checkpoint { kOff, kFull };
 enum class DataPath { kSync, kPrefetch, kPinned };
 enum class Batching { kPacked, kPadded, kBucketed };
@@ -26,6 +28,7 @@ enum class ReducerUse { kSeveralRanks, kAlways };
 enum class Allocator { kDefault, kExpandableSegments };
 enum class AccumulationHolds { kGlobalBatch, kMicroBatch };
 enum class Instrumentation { kFull, kMinimal };
+enum class Compile { kOff, kAoti };
 enum class Tracing { kOff, kNull, kFull };  // Null: CUPTI records, and they are thrown away.
 
 /// Everything that decides what a block computes. Printed whole into every block and report.
@@ -51,8 +54,15 @@ struct RunConfig {
 
   Precision precision = Precision::kFp32;
   Attention attention = Attention::kFlash;
+  Weights weights = Weights::kFp32;
   Optimizer optimizer = Optimizer::kForeach;
-  bool graph = false;  // Whole step captured in one CUDA graph.
+  Operators norm = Operators::kAten;       // RMSNorm with the residual add before it.
+  Operators rope = Operators::kAten;       // Rotary embedding with the split of q, k and v.
+  Operators mlp = Operators::kAten;        // SwiGLU between the MLP's matrix products.
+  Operators loss = Operators::kAten;       // LM head and cross-entropy.
+  Operators embedding = Operators::kAten;  // Backward pass of the embedding.
+  bool graph = false;                      // Whole step captured in one CUDA graph.
+  Compile compile = Compile::kOff;         // Forward and backward as a package of AOTInductor.
   Checkpoint checkpoint = Checkpoint::kOff;
   DataPath data = DataPath::kPrefetch;
   Batching batching = Batching::kPacked;
@@ -139,6 +149,8 @@ std::string_view name_of(Device);
 std::string_view name_of(Precision);
 std::string_view name_of(Attention);
 std::string_view name_of(Optimizer);
+std::string_view name_of(Weights);
+std::string_view name_of(Operators);
 std::string_view name_of(Checkpoint);
 std::string_view name_of(DataPath);
 std::string_view name_of(Batching);

@@ -9,6 +9,7 @@
 
 #include "harness/build_info.h"
 #include "harness/measured_device.h"
+#include "harness/package_export.h"
 #include "harness/pilots.h"
 #include "harness/resume_memory.h"
 #include "harness/round_runner.h"
@@ -136,7 +137,10 @@ class Session {
     if (manifest.num_aa == 0 && manifest.failed_arms.contains(baseline)) {
       return baseline_failed(manifest.failed_arms[baseline].get<std::string>());
     }
-    const PhaseResult pilots = run_pilots(parts_, [this] { return is_time_over(0); });
+    PhaseResult pilots = export_packages(parts_, options_.export_command);
+    if (pilots.end == PhaseEnd::kDone) {
+      pilots = run_pilots(parts_, [this] { return is_time_over(0); });
+    }
     switch (pilots.end) {
       case PhaseEnd::kDone: break;
       case PhaseEnd::kInterrupted: return outcome(RunEnd::kInterrupted, "interrupted");

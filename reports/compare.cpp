@@ -90,6 +90,38 @@ void judge(const CompareOptions& options, ArmComparison& arm) {
   }
 }
 
+// The peak needs no interval: blocks of one arm hardly differ in it.
+void judge_memory(const CompareOptions& options, ArmComparison& arm) {
+  if (!options.memory_threshold_ratio || !arm.peak_ratio ||
+      *arm.peak_ratio <= 1 + *options.memory_threshold_ratio) {
+    return;
+  }
+  arm.is_regression = true;
+  arm.reason += fmt::format("{}peak memory changed by {}", arm.reason.empty() ? "" : "; ",
+                            format_change(*arm.peak_ratio));
+}
+
+// Text of a workflow command; in its properties colons and commas mean something too.
+std::string github_text(std::string_view text, bool is_property) {
+  std::string escaped;
+  for (const char c : text) {
+    const bool is_special =
+        c == '%' || c == '\r' || c == '\n' || (is_property && (c == ':' || c == ','));
+    if (is_special) {
+      escaped += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::string github_command(std::string_view level, std::string_view title,
+                           std::string_view message) {
+  return fmt::format("::{} title={}::{}\n", level, github_text(title, true),
+                     github_text(message, false));
+}
+
 void note_difference(std::string_view what, const std::string& baseline,
                      const std::string& candidate, std::vector<std::string>& differences) {
   if (baseline == candidate) return;
@@ -148,7 +180,12 @@ ArmComparison compare_arm(const Bundle& baseline, const ArmResult& baseline_row,
   if (baseline_row.effect_ratio && candidate_row.effect_ratio) {
     arm.effect_ratio_ratio = *candidate_row.effect_ratio / *baseline_row.effect_ratio;
   }
+  if (baseline_row.peak_allocated_bytes.value_or(0) > 0 && candidate_row.peak_allocated_bytes) {
+    arm.peak_ratio = static_cast<double>(*candidate_row.peak_allocated_bytes) /
+                     static_cast<double>(*baseline_row.peak_allocated_bytes);
+  }
   judge(options, arm);
+  judge_memory(options, arm);
   if (!arm.rate_ratio && arm.reason.empty()) {
     arm.reason = candidate_row.is_applicable && baseline_row.is_applicable
                      ? "no usable blocks on one side"
@@ -194,10 +231,26 @@ BundleComparison compare_bundles(const Bundle& baseline, const Bundle& candidate
   return comparison;
 }
 
+std::string github_annotations(const BundleComparison& comparison) {
+  std::string text;
+  for (const std::string& difference : comparison.differences) {
+    text += github_command("warning", "Steplens: not the same experiment", difference);
+  }
+  for (const ArmComparison& arm : comparison.arms) {
+    if (!arm.is_regression) continue;
+    text += github_command("error", fmt::format("Steplens regression: {}", arm.name), arm.reason);
+  }
+  if (!comparison.has_regression) {
+    text += github_command("notice", "Steplens", "No regression is proven.");
+  }
+  return text;
+}
+
 Table comparison_table(const BundleComparison& comparison) {
   Table table{.columns = {{"arm"},
                           {"rate, second / first"},
                           {"effect, second / first"},
+                          {"peak memory, second / first"},
                           {"verdict, first"},
                           {"verdict, second"},
                           {""}}};
@@ -206,7 +259,8 @@ Table comparison_table(const BundleComparison& comparison) {
         {arm.name,
          arm.rate_ratio ? format_effect(*arm.rate_ratio, arm.rate_low_ratio, arm.rate_high_ratio)
                         : std::string(kNoNumber),
-         format_or_absent(arm.effect_ratio_ratio, format_change), words_of(arm.baseline_verdict),
+         format_or_absent(arm.effect_ratio_ratio, format_change),
+         format_or_absent(arm.peak_ratio, format_change), words_of(arm.baseline_verdict),
          words_of(arm.candidate_verdict), arm.is_regression ? "REGRESSION" : ""});
   }
   drop_absent_columns(table);
@@ -220,6 +274,7 @@ json to_json(const BundleComparison& comparison) {
                     {"rate_ratio", or_null(arm.rate_ratio)},
                     {"rate_low_ratio", or_null(arm.rate_low_ratio)},
                     {"rate_high_ratio", or_null(arm.rate_high_ratio)},
+                    {"peak_ratio", or_null(arm.peak_ratio)},
                     {"effect_ratio_ratio", or_null(arm.effect_ratio_ratio)},
                     {"baseline_verdict", verdict_json(arm.baseline_verdict)},
                     {"candidate_verdict", verdict_json(arm.candidate_verdict)},

@@ -12,6 +12,7 @@ constexpr std::string_view kSteps = "block.json: steps";
 constexpr std::string_view kMemory = "block.json: memory";
 constexpr std::string_view kSamples = "block.json: samples (NVML)";
 constexpr std::string_view kTrace = "trace.slt of a block of its own (CUPTI)";
+constexpr std::string_view kDerived = "durations of trace.slt; work derived from the config";
 constexpr std::string_view kTracker = "trace.slt of a memory block (allocator's recorder)";
 
 constexpr Metric kMetrics[] = {
@@ -164,6 +165,28 @@ constexpr Metric kMetrics[] = {
      "Time a step that belongs to these operations alone; what overlaps counts once, so these "
      "times sum up.",
      "mean over the counted steps", kTrace},
+
+    // ---- Rates of kernels: measured durations, derived work. ----
+    {"derived_flops", kTraceRecord, "FLOP a step", "FLOP",
+     "Floating-point operations that the model's matrix products and attention need there; causal "
+     "attention counts the lower triangle.",
+     "sum of 2 m n k over the products, from the config", kDerived},
+    {"least_bytes", kTraceRecord, "least bytes", "bytes",
+     "What a perfect kernel moves: each operand read once, each result written once.",
+     "sum over operands of elements * bytes an element, from the config", kDerived},
+    {"achieved_flops_per_s", kTraceRecord, "TFLOP/s", "FLOP/s",
+     "Rate at which derived FLOPs were done while these kernels ran.",
+     "derived_flops / summed durations", kDerived},
+    {"achieved_bytes_per_s", kTraceRecord, "GB/s", "bytes/s",
+     "Rate of the least bytes: a kernel that moves more than it must gets a lower one than the "
+     "memory saw.",
+     "least_bytes / summed durations", kDerived},
+    {"intensity_ratio", kTraceRecord, "FLOP/byte", "1", "Arithmetic that a byte is good for.",
+     "derived_flops / least_bytes", kDerived},
+    {"roof_share_ratio", kTraceRecord, "of its roof", "1",
+     "Share of the best rate at that intensity: of the peak FLOP rate or of the bandwidth, "
+     "whichever is the limit.",
+     "achieved_flops_per_s / min(peak FLOP/s, intensity_ratio * peak bytes/s)", kDerived},
 
     // ---- Memory account. ----
     {"allocated_bytes", kMemoryRecord, "peak", "bytes",

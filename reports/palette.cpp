@@ -10,13 +10,14 @@ namespace steplens {
 namespace {
 
 constexpr std::string_view kWhite = "#ffffff";
-constexpr std::string_view kInk = "#222222";
+// Darker than the ink of text beside the bars, which turns light on a dark ground.
+constexpr std::string_view kInk = "#111111";
 
 // In the order of KernelCategory.
 constexpr std::array<Swatch, kNumKernelCategories> kCategories = {{
     {"gemm", "#0072B2", "#2A8FD0", kWhite},
-    {"attention", "#D55E00", "#E0701A", kWhite},
-    {"norm", "#009E73", "#12AB80", kWhite},
+    {"attention", "#D55E00", "#E0701A", kInk},
+    {"norm", "#009E73", "#12AB80", kInk},
     {"elementwise", "#56B4E9", "#56B4E9", kInk},
     {"reduction", "#332288", "#8377DB", kWhite},
     {"loss", "#CC79A7", "#CC79A7", kInk},
@@ -42,10 +43,10 @@ constexpr std::array<Swatch, kNumIdleClasses> kIdle = {{
 constexpr std::array<Swatch, kNumMemoryOwners> kOwners = {{
     {"unknown", "#999999", "#999999", kInk},
     {"parameters", "#0072B2", "#2A8FD0", kWhite},
-    {"gradients", "#009E73", "#12AB80", kWhite},
+    {"gradients", "#009E73", "#12AB80", kInk},
     {"optimizer state", "#E69F00", "#E69F00", kInk},
     {"activations", "#56B4E9", "#56B4E9", kInk},
-    {"workspace", "#D55E00", "#E0701A", kWhite},
+    {"workspace", "#D55E00", "#E0701A", kInk},
     {"graph pool", "#CC79A7", "#CC79A7", kInk},
     {"data", "#F0E442", "#F0E442", kInk},
 }};
@@ -83,8 +84,8 @@ const Swatch& swatch_of(Phase phase) { return kPhases[static_cast<std::size_t>(p
 
 const Swatch& swatch_of(std::optional<Verdict> verdict) {
   static constexpr Swatch kFaster = {"faster", "#0072B2", "#4AA8E0", kWhite};
-  static constexpr Swatch kSlower = {"slower", "#D55E00", "#EC7F2E", kWhite};
-  static constexpr Swatch kEquivalent = {"equivalent", "#009E73", "#1FBF92", kWhite};
+  static constexpr Swatch kSlower = {"slower", "#D55E00", "#EC7F2E", kInk};
+  static constexpr Swatch kEquivalent = {"equivalent", "#009E73", "#1FBF92", kInk};
   static constexpr Swatch kNoFinding = {"no finding", "#666666", "#9A9A9A", kWhite};
   if (verdict == Verdict::kFaster) return kFaster;
   if (verdict == Verdict::kSlower) return kSlower;

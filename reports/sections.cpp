@@ -4,9 +4,11 @@ namespace steplens {
 
 // Each is defined in sections/<name>_section.cpp.
 std::vector<Part> summary_parts(const ReportInput& input);
+std::vector<Part> advice_parts(const ReportInput& input);
 std::vector<Part> effects_parts(const ReportInput& input);
 std::vector<Part> matrix_parts(const ReportInput& input);
 std::vector<Part> aa_parts(const ReportInput& input);
+std::vector<Part> interactions_parts(const ReportInput& input);
 std::vector<Part> breakdown_parts(const ReportInput& input);
 std::vector<Part> communication_parts(const ReportInput& input);
 std::vector<Part> waterfall_parts(const ReportInput& input);
@@ -17,6 +19,7 @@ std::vector<Part> steps_parts(const ReportInput& input);
 std::vector<Part> order_parts(const ReportInput& input);
 std::vector<Part> machine_parts(const ReportInput& input);
 std::vector<Part> kernels_parts(const ReportInput& input);
+std::vector<Part> roofline_parts(const ReportInput& input);
 std::vector<Part> utilization_parts(const ReportInput& input);
 std::vector<Part> guards_parts(const ReportInput& input);
 std::vector<Part> proof_parts(const ReportInput& input);
@@ -31,7 +34,9 @@ std::span<const Section> all_sections() {
       {"summary", "In a sentence each", &summary_parts},
       {"effects", "Effects", &effects_parts},
       {"matrix", "Matrix", &matrix_parts},
+      {"interactions", "Which switches help each other", &interactions_parts},
       {"aa", "A/A: the program against itself", &aa_parts},
+      {"advice", "What to do next", &advice_parts},
       {"breakdown", "Where a step's time goes", &breakdown_parts},
       {"communication", "What ranks send", &communication_parts},
       {"waterfall", "What makes the difference", &waterfall_parts},
@@ -42,6 +47,7 @@ std::span<const Section> all_sections() {
       {"order", "The run in the order it ran", &order_parts},
       {"machine", "State of the machine while measuring", &machine_parts},
       {"kernels", "Modules and kernels", &kernels_parts},
+      {"roofline", "What rates the kernels reach", &roofline_parts},
       {"utilization", "Model FLOP/s utilisation", &utilization_parts},
       {"guards", "Same work, same maths?", &guards_parts},
       {"proof", "Did each switch take effect?", &proof_parts},

@@ -33,6 +33,26 @@ std::string_view attention_family(std::string_view name) {
   return "";
 }
 
+// Part of the model that a kernel of kernels/ computes, by the names given there.
+std::string_view fused_part(std::string_view name) {
+  if (!has(name, "steplens")) return "";
+  if (has(name, "rms_norm")) return "norm_fused";
+  if (has(name, "rope")) return "rope_fused";
+  if (has(name, "swiglu")) return "mlp_fused";
+  if (has(name, "cross_entropy")) return "loss_fused";
+  if (has(name, "embedding")) return "embedding_fused";
+  if (has(name, "adamw")) return "adamw_fused";
+  return "";
+}
+
+// The same parts by ATen's kernels; `category`: of category_of.
+std::string_view aten_part(std::string_view name, KernelCategory category) {
+  if (category == KernelCategory::kNorm) return "norm_aten";
+  if (category == KernelCategory::kLoss) return "loss_aten";
+  if (category == KernelCategory::kEmbedding) return "embedding_aten";
+  return has(name, "silu") ? "silu_aten" : "";
+}
+
 bool is_attention_forward(std::string_view name) {
   return has(name, "flash_fwd") || has(name, "fmha_cutlassF") ||
          has(name, "sdpa_sm90_flash_fprop") || (has(name, "fprop") && has(name, "sdpa"));
@@ -60,19 +80,23 @@ class Counter {
   // By distinct name: names repeat, and matching them is slow.
   struct NameFacts {
     bool is_known = false;
-    std::string category, family;
-    bool is_forward = false, is_softmax = false;
+    std::string category, family, part;
+    bool is_forward = false, is_softmax = false, is_triton = false;
   };
   const NameFacts& facts_of(StringId id) {
     if (names_.empty()) names_.resize(trace_.strings.size());
     NameFacts& facts = names_[id];
     if (!facts.is_known) {
       const std::string& name = trace_.text(id);
+      const KernelCategory category = category_of(name);
+      const std::string_view fused = fused_part(name);
       facts = {.is_known = true,
-               .category = fmt::format("kernels_{}", name_of(category_of(name))),
+               .category = fmt::format("kernels_{}", name_of(category)),
                .family = std::string(attention_family(name)),
+               .part = std::string(fused.empty() ? aten_part(name, category) : fused),
                .is_forward = is_attention_forward(name),
-               .is_softmax = has(name, "softmax") || has(name, "SoftMax")};
+               .is_softmax = has(name, "softmax") || has(name, "SoftMax"),
+               .is_triton = name.starts_with("triton_")};
     }
     return facts;
   }
@@ -98,7 +122,9 @@ class Counter {
       const NameFacts& facts = facts_of(op.name);
       add(facts.category);
       if (!facts.family.empty()) add(facts.family);
+      if (!facts.part.empty()) add(facts.part);
       if (facts.is_forward) add("attention_forward");
+      if (facts.is_triton) add("triton_kernels");
       if (facts.is_softmax && facts.family.empty() && is_in_attention(op.range)) {
         add("attention_softmax");
       }

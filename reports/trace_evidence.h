@@ -14,6 +14,10 @@ namespace steplens {
 /// - "attention_flash", "attention_cudnn", "attention_mem_efficient": kernels of that family;
 ///   "attention_forward": those that compute the forward pass; "attention_softmax": softmax kernels
 ///   in a range named "attention", which the fused families do not have;
+/// - "triton_kernels": those that Inductor wrote;
+/// - "norm_fused", "rope_fused", "mlp_fused", "loss_fused", "embedding_fused", "adamw_fused":
+///   kernels of kernels/; "norm_aten", "loss_aten", "embedding_aten", "silu_aten": others that
+///   compute the same part;
 /// - "optimizer_kernels": operations of that phase;
 /// - "graph_launches", "launch_calls" (of single kernels), "synchronize_calls", "device_allocs";
 /// - "forward_ranges", "optimizer_ranges", "recomputed_blocks" (block ranges below backward),

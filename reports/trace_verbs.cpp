@@ -16,6 +16,7 @@
 #include "harness/error.h"
 #include "harness/trace/trace_reader.h"
 #include "harness/trace/trace_writer.h"
+#include "reports/export/bundle_formats.h"
 #include "reports/export/chrome_json.h"
 #include "reports/export/csv.h"
 #include "reports/export/sqlite.h"
@@ -61,6 +62,36 @@ const Format& format_of(const ExportVerbOptions& options) {
   throw ConfigError(
       fmt::format("out: the end of {} names no format; allowed: {}; or name one with --format {}",
                   output, fmt::join(endings, ", "), fmt::join(names, "|")));
+}
+
+// Of a bundle's results.
+struct BundleFormat {
+  std::string_view name;
+  std::string_view file_name;  // Beside report.md.
+  void (*write)(const fs::path&, const Bundle&, const Results&);
+};
+
+constexpr BundleFormat kBundleFormats[] = {{"csv", "results.csv", write_results_csv},
+                                           {"mllog", "mllog.txt", write_mllog},
+                                           {"benchmark", "benchmark.json", write_benchmark_json}};
+
+int export_bundle(const ExportVerbOptions& options) {
+  std::vector<std::string_view> names;
+  for (const BundleFormat& format : kBundleFormats) names.push_back(format.name);
+  const auto* const format =
+      std::ranges::find(kBundleFormats, std::string_view(options.format), &BundleFormat::name);
+  if (format == std::end(kBundleFormats)) {
+    throw ConfigError(fmt::format("format: '{}' is none for a bundle; name one with --format {}",
+                                  options.format, fmt::join(names, "|")));
+  }
+  const fs::path output =
+      options.output.empty() ? options.input / format->file_name : options.output;
+  const Bundle bundle = open_bundle(options.input);
+  const Results results = compute_results(bundle);
+  format->write(output, bundle, results);
+  fmt::print("Written: {} ({} arms, {} blocks)\n", output.string(), results.arms.size(),
+             bundle.blocks.size());
+  return kExitOk;
 }
 
 // The trace itself, or the one in a folder.
@@ -147,7 +178,14 @@ void refuse_to_overwrite(const fs::path& input, const fs::path& output) {
 
 }  // namespace
 
+Trace read_any_trace(const fs::path& path) {
+  const fs::path file = trace_in(path);
+  if (file.extension() == ".slt") return read_trace(file);
+  return starts_with_sqlite(file) ? import_sqlite(file) : import_chrome_json(file);
+}
+
 int export_verb(const ExportVerbOptions& options) {
+  if (fs::exists(options.input / "manifest.json")) return export_bundle(options);
   const Format& format = format_of(options);
   const fs::path input = trace_in(options.input);
   const fs::path output =
@@ -178,11 +216,16 @@ int import_verb(const ImportVerbOptions& options) {
 void add_trace_verbs(CLI::App& app, int& exit_code) {
   auto to = std::make_shared<ExportVerbOptions>();
   CLI::App* export_app = app.add_subcommand(
-      "export", "write a trace for Perfetto, Nsight Systems' queries or a table");
-  export_app->add_option("trace", to->input, "a trace.slt, or the folder of its block")->required();
-  export_app->add_option("--format", to->format,
-                         "chrome: JSON for ui.perfetto.dev; sqlite: tables of Nsight Systems; csv: "
-                         "one row per operation (default: as --out ends, else chrome)");
+      "export", "write a trace for Perfetto or Nsight Systems' queries, or a bundle's results");
+  export_app
+      ->add_option("input", to->input, "a trace.slt, the folder of its block, or a bundle's folder")
+      ->required();
+  export_app->add_option(
+      "--format", to->format,
+      "chrome: JSON for ui.perfetto.dev; sqlite: tables of Nsight Systems; csv: "
+      "one row per operation (default: as --out ends, else chrome). Of a bundle: "
+      "csv, a row an arm; mllog, MLPerf's log lines; benchmark, the JSON that "
+      "Google Benchmark's compare.py reads");
   export_app->add_option("--out", to->output,
                          "file to write: .json, .json.gz, .sqlite, .csv (default: beside the "
                          "trace)");
@@ -190,6 +233,7 @@ void add_trace_verbs(CLI::App& app, int& exit_code) {
       "Examples:\n"
       "  steplens export runs/first/blocks/0031-trace-attention-flash --format chrome\n"
       "  steplens export trace.slt --out trace.json.gz\n"
+      "  steplens export runs/first --format benchmark --out first.json\n"
       "  steplens export trace.slt --out trace.sqlite\n"
       "  sqlite3 trace.sqlite 'SELECT s.value, COUNT(*), SUM(k.end - k.start) AS ns\n"
       "    FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.demangledName\n"

@@ -11,15 +11,20 @@
 #include "harness/error.h"
 #include "harness/files.h"
 #include "harness/trace/trace_reader.h"
+#include "reports/advice/advice_verb.h"
 #include "reports/breakdown/breakdown_parts.h"
 #include "reports/breakdown/read_traced_arms.h"
 #include "reports/counters/counter_parts.h"
+#include "reports/history.h"
 #include "reports/html/html_page.h"
 #include "reports/markdown.h"
 #include "reports/matrix_table.h"
 #include "reports/memory/memory_parts.h"
 #include "reports/pairs.h"
+#include "reports/recipe/recipe_report.h"
+#include "reports/roofline/roofline_parts.h"
 #include "reports/scale/scale_verb.h"
+#include "reports/sweep/sweep_results.h"
 #include "reports/trace_verbs.h"
 
 namespace steplens {
@@ -105,6 +110,14 @@ void print_counters(const CounterArm& arm) {
   }
 }
 
+void print_roofline(const Roofline& roofline) {
+  if (roofline.is_empty()) return;
+  for (const Table& table : {rated_kernel_table(roofline), rated_part_table(roofline)}) {
+    if (!table.rows.empty()) fmt::print("\n{}", to_text(table));
+  }
+  for (const std::string& note : roofline_notes(roofline)) fmt::print("\n{}\n", wrap(note, 2));
+}
+
 std::string dumped(const nlohmann::json& json) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -127,11 +140,13 @@ Results write_report(const fs::path& folder) {
 }
 
 int print_trace(const fs::path& path, bool is_json) {
-  const Trace trace = read_trace(path);
+  const Trace trace = read_any_trace(path);
   const Breakdown breakdown = compute_breakdown(trace);
   const CounterSummary counters = summarize_counters(trace);
+  const Roofline roofline = compute_roofline(trace, breakdown);
   if (is_json) {
     nlohmann::json json = to_json(breakdown);
+    if (!roofline.is_empty()) json["roofline"] = to_json(roofline);
     if (!counters.counters.empty()) json["hardware_counters"] = to_json(counters);
     fmt::print("{}", dumped(json));
   } else {
@@ -141,6 +156,7 @@ int print_trace(const fs::path& path, bool is_json) {
     fmt::print("{}", breakdown_text(arms));
     const Table kernels = kernel_table(breakdown);
     if (!kernels.rows.empty()) fmt::print("\n{}", to_text(kernels));
+    print_roofline(roofline);
     if (!counters.counters.empty()) print_counters({.arm = arm, .summary = counters});
     const std::string reason = trace.info.value("cuda_absent_reason", "");
     if (!reason.empty() && trace.gpu_ops.empty())
@@ -150,6 +166,22 @@ int print_trace(const fs::path& path, bool is_json) {
 }
 
 int report_verb(const ReportOptions& options) {
+  std::error_code error;
+  if (fs::is_regular_file(options.bundle, error)) {
+    return print_trace(options.bundle, options.is_json);
+  }
+  if (is_recipe(options.bundle)) {
+    const RecipeResults recipe =
+        options.writes_files ? write_recipe_report(options.bundle) : compute_recipe(options.bundle);
+    fmt::print("{}", options.is_json ? dumped(to_json(recipe)) : recipe_text(recipe));
+    return 0;
+  }
+  if (is_sweep(options.bundle)) {
+    const SweepResults sweep =
+        options.writes_files ? write_sweep_report(options.bundle) : compute_sweep(options.bundle);
+    fmt::print("{}", options.is_json ? dumped(to_json(sweep)) : sweep_text(sweep));
+    return 0;
+  }
   const Bundle bundle = open_bundle(options.bundle);
   const Results results = compute_results(bundle);
   const std::vector<TracedArm> traced_arms = read_traced_arms(bundle, results);
@@ -225,6 +257,7 @@ int compare_verb(const CompareVerbOptions& options) {
       fmt::print("{}\n", wrap(fmt::format("{}: {}", arm.name, arm.reason), 2));
   }
   fmt::print("\n{}\n", comparison.has_regression ? "REGRESSION" : "No regression is proven.");
+  if (options.has_annotations) fmt::print("{}", github_annotations(comparison));
   return comparison.has_regression ? 1 : 0;
 }
 
@@ -232,12 +265,20 @@ void add_report_verbs(CLI::App& app, int& exit_code) {
   auto report = std::make_shared<ReportOptions>();
   CLI::App* report_app =
       app.add_subcommand("report", "print a bundle's matrix and write report.md and report.html");
-  report_app->add_option("bundle", report->bundle, "folder of the bundle")->required();
+  report_app
+      ->add_option("bundle", report->bundle,
+                   "folder of the bundle; or a trace's file, ours or another program's: its "
+                   "breakdown is printed")
+      ->required();
   report_app->add_flag("--json", report->is_json, "print results.json instead of the table");
   report_app->add_flag("--rewrite-results", report->rewrites_results,
                        "replace a results.json that is there already");
   report_app->add_flag("!--no-write", report->writes_files, "only print, write no file");
-  report_app->footer("Example: steplens report runs/first");
+  report_app->footer(
+      "Examples:\n"
+      "  steplens report runs/first\n"
+      "  steplens report worker0.pt.trace.json.gz    where the time goes in a trace of "
+      "torch.profiler");
   report_app->callback([report, &exit_code] { exit_code = report_verb(*report); });
 
   auto verification = std::make_shared<VerifyVerbOptions>();
@@ -260,14 +301,40 @@ void add_report_verbs(CLI::App& app, int& exit_code) {
                    "smallest loss of rate that counts, as a ratio")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  compare_app
+      ->add_option("--confidence", comparison->compare.confidence,
+                   "of the interval of the rates' ratio that must lie below 1")
+      ->check(CLI::Range(0.5, 0.9999))
+      ->capture_default_str();
+  compare_app
+      ->add_option("--memory-threshold", comparison->compare.memory_threshold_ratio,
+                   "growth of peak memory that counts, as a ratio (default: memory never does)")
+      ->check(CLI::Range(0.0, 100.0));
   compare_app->add_flag("--json", comparison->is_json, "print a JSON object");
+  compare_app->add_flag("--github", comparison->has_annotations,
+                        "print annotations of GitHub Actions too: ::error for a regression");
   compare_app->footer(
       "Exit code 1 if an arm of the second got slower by more than the threshold, or its verdict "
-      "worse.\nExample: steplens compare runs/before runs/after --threshold 0.01");
+      "worse.\nExamples:\n"
+      "  steplens compare runs/before runs/after --threshold 0.01\n"
+      "  steplens compare runs/main runs/branch --memory-threshold 0.05 --github   a gate in CI");
   compare_app->callback([comparison, &exit_code] { exit_code = compare_verb(*comparison); });
 
   add_scale_verb(app, exit_code);
+  auto history = std::make_shared<HistoryVerbOptions>();
+  CLI::App* history_app =
+      app.add_subcommand("history", "the effects of all bundles in a folder, from old to new");
+  history_app->add_option("folder", history->folder, "folder with bundles in or below it")
+      ->required();
+  history_app->add_option("--svg", history->picture, "write a picture of the effects");
+  history_app->add_flag("--json", history->is_json, "print a JSON object");
+  history_app->footer(
+      "CHANGED: the interval has no value in common with that of the bundle before. Exit code 1 if "
+      "a\nbundle could not be read.\nExample: steplens history runs --svg history.svg");
+  history_app->callback([history, &exit_code] { exit_code = history_verb(*history); });
+
   add_trace_verbs(app, exit_code);
+  add_advice_verb(app, exit_code);
 }
 
 }  // namespace steplens

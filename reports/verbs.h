@@ -17,11 +17,12 @@ namespace steplens {
 /// damaged, or cannot be written.
 Results write_report(const std::filesystem::path& bundle);
 
-/// Prints where a step's time goes in one trace file. Returns 5 if the trace lost data, else 0.
+/// Prints where a step's time goes in one trace file, ours or another program's. Returns 5 if the
+/// trace lost data, else 0.
 int print_trace(const std::filesystem::path& path, bool is_json);
 
 struct ReportOptions {
-  std::filesystem::path bundle;
+  std::filesystem::path bundle;   // Or a trace's file: that is only printed.
   bool is_json = false;           // Print results.json instead of the table.
   bool rewrites_results = false;  // Replace a results.json that says something else.
   bool writes_files = true;
@@ -43,14 +44,16 @@ struct CompareVerbOptions {
   std::filesystem::path baseline;
   std::filesystem::path candidate;
   bool is_json = false;
+  bool has_annotations = false;  // For GitHub Actions, behind the table.
   CompareOptions compare;
 };
 /// Prints two bundles side by side. Returns 1 if the second has a regression, else 0.
 int compare_verb(const CompareVerbOptions& options);
 
-/// Adds `report`, `verify`, `compare`, `export` and `import` to the program. The chosen one runs
-/// when `app` has parsed its arguments and puts its result in `exit_code`, which must outlive
-/// `app`. ConfigError passes through; `main` makes exit code 2 of it.
+/// Adds `report`, `verify`, `compare`, `history`, `scale`, `export`, `import` and `advise` to the
+/// program. The chosen one runs when `app` has parsed its arguments and puts its result in
+/// `exit_code`, which must outlive `app`. ConfigError passes through; `main` makes exit code 2 of
+/// it.
 void add_report_verbs(CLI::App& app, int& exit_code);
 
 }  // namespace steplens

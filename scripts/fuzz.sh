@@ -3,18 +3,23 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-case "${1:-}" in
-  -h | --help)
-    cat <<'TXT'
-usage: scripts/fuzz.sh [LIBFUZZER_OPTION...]
+usage() {
+  cat <<'TXT'
+usage: scripts/fuzz.sh [trace|import] [LIBFUZZER_OPTION...]
 
-Fuzzes the reader of trace.slt, one million inputs unless an option says otherwise, from the corpus
-in build/fuzz/trace_corpus, which grows. A crash ends it; the input is then in build/fuzz.
-  scripts/fuzz.sh -runs=10000000       ten million inputs
-  scripts/fuzz.sh build/fuzz/crash-*   that input again
+Fuzzes the reader of trace.slt (default), or that of Chrome JSON, one million inputs unless an option
+says otherwise, from the corpus in build/fuzz/TARGET_corpus, which grows. A crash ends it; the input
+is then in build/fuzz.
+  scripts/fuzz.sh -runs=10000000            ten million inputs
+  scripts/fuzz.sh import -max_total_time=600  ten minutes of JSON
+  scripts/fuzz.sh build/fuzz/crash-*        that input again
 TXT
-    exit
-    ;;
+}
+
+target=trace
+case "${1:-}" in
+  -h | --help) usage; exit ;;
+  trace | import) target=$1; shift ;;
 esac
 
 compiler=$(command -v clang++-19 || true)
@@ -25,18 +30,31 @@ if [[ -z $compiler ]] || ! "$compiler" -x c++ -fsanitize=fuzzer,address - -o /de
 fi
 
 folder=build/fuzz
-mkdir -p "$folder/trace_corpus"
+mkdir -p "$folder/${target}_corpus"
 flags=(-std=c++20 -O2 -g1 -DFMT_HEADER_ONLY -I. -fsanitize=fuzzer,address,undefined
   -fno-sanitize-recover=all -Wall -Wextra -Wno-missing-field-initializers)
-sources=(harness/trace/{columns,crc32c,trace,trace_format,trace_reader,trace_writer}.cpp harness/{files,error}.cpp)
-"$compiler" "${flags[@]}" tests/fuzz/trace_fuzz.cpp "${sources[@]}" \
-  -o "$folder/trace_fuzz" -lzstd -lcrypto
+options=(-rss_limit_mb=2048 -artifact_prefix="$folder/" -print_final_stats=1)
+case $target in
+  trace)
+    sources=(harness/trace/{chunk_decoder,columns,crc32c,row_stream,trace,trace_format,trace_reader,trace_writer}.cpp harness/{files,error}.cpp)
+    libraries=(-lzstd -lcrypto)
+    options+=(-max_len=2500)
+    seeds=tests/harness/data
+    ;;
+  import)
+    sources=(harness/trace/{range_names,trace}.cpp harness/error.cpp reports/breakdown/{kernel_names,modules}.cpp
+      reports/export/{op_names,utf8}.cpp reports/import/{chrome_import,tolerant_json,trace_assembler}.cpp)
+    libraries=(-lz)
+    options+=(-max_len=6000 -dict=tests/fuzz/chrome.dict)
+    seeds=tests/fuzz/chrome_seeds
+    ;;
+esac
+"$compiler" "${flags[@]}" "tests/fuzz/${target}_fuzz.cpp" "${sources[@]}" -o "$folder/${target}_fuzz" "${libraries[@]}"
 
 # What these leave out costs half of the time and finds nothing here.
 export ASAN_OPTIONS=detect_stack_use_after_return=0:malloc_context_size=4:quarantine_size_mb=16${ASAN_OPTIONS:+:$ASAN_OPTIONS}
-options=(-max_len=2500 -rss_limit_mb=2048 -artifact_prefix="$folder/" -print_final_stats=1)
 if (($# == 1)) && [[ -f $1 ]]; then
-  exec "$folder/trace_fuzz" "${options[@]}" "$1"
+  exec "$folder/${target}_fuzz" "${options[@]}" "$1"
 fi
 [[ " $* " == *" -runs="* || " $* " == *" -max_total_time="* ]] || options+=(-runs=1000000)
-exec "$folder/trace_fuzz" "${options[@]}" "$@" "$folder/trace_corpus" tests/harness/data
+exec "$folder/${target}_fuzz" "${options[@]}" "$@" "$folder/${target}_corpus" "$seeds"

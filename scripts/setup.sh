@@ -13,8 +13,9 @@ Installs what the build needs, and nothing that is there already; safe to run ag
      ${XDG_CACHE_HOME:-~/.cache}/steplens/torch-2.11.0. Left out where STEPLENS_TORCH names a
      site-packages folder that has them, or where the active python3 has torch 2.11.0 for CUDA 13.
 
-  --dev   Also clang-format and clang-tidy, for scripts/format.sh, tidy.sh and test.sh, and Xvfb,
-          xdotool, xclip and python3-xlib, with which the tests use the viewer.
+  --dev   Also clang-format and clang-tidy, for scripts/format.sh, tidy.sh and test.sh; Xvfb, xdotool,
+          xclip and python3-xlib, with which the tests use the viewer; Chromium, which renders
+          report.html for them, and Google Benchmark's compare.py.
 TXT
 }
 
@@ -27,15 +28,17 @@ for argument in "$@"; do
   esac
 done
 
-packages=(build-essential ninja-build cmake ccache git python3 python3-venv zstd
+packages=(build-essential ninja-build cmake ccache git python3 python3-dev python3-venv zstd
   nlohmann-json3-dev libcli11-dev libfmt-dev libssl-dev libzstd-dev libsqlite3-dev zlib1g-dev libopenmpi-dev openmpi-bin libgtest-dev libgmock-dev libbenchmark-dev
   libimgui-dev libstb-dev libglfw3-dev libepoxy-dev libegl-dev libegl-mesa0 libgl1-mesa-dri
   fonts-roboto-unhinted fonts-inter fonts-jetbrains-mono)
-((is_dev)) && packages+=(clang-format-19 clang-tidy-19 xvfb xdotool xclip python3-xlib)
+((is_dev)) && packages+=(clang-format-19 clang-tidy-19 xvfb xdotool xclip python3-xlib chromium libbenchmark-tools)
 
 # Exact versions: those that torch 2.11.0 asks for, nvcc and its parts at the same CUDA release. pip
-# resolves nothing (--no-deps), which leaves out triton and other parts that only torch.compile needs.
+# resolves nothing (--no-deps), which leaves out triton: only torch.compile and compile=aoti on a GPU
+# need it (pip install triton==3.6.0).
 wheels=(torch==2.11.0 typing-extensions==4.15.0 numpy==2.4.6 tokenizers==0.23.3 sympy==1.14.0 mpmath==1.3.0
+  networkx==3.6.1 jinja2==3.1.6 markupsafe==3.0.4 filelock==4.3.1 fsspec==2026.9.0
   nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-cccl==13.0.85
   nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85 nvidia-cuda-nvrtc==13.0.88 nvidia-nvtx==13.0.85
   nvidia-nvjitlink==13.0.88 nvidia-cublas==13.1.0.3 nvidia-cudnn-cu13==9.19.0.56 nvidia-cufft==12.0.0.61

@@ -26,7 +26,7 @@ struct CheckpointedBlock : torch::autograd::Function<CheckpointedBlock> {
     context->save_for_backward(saved);
     context->saved_data["call"] = c10::IValue::make_capsule(call);
     const at::AutoGradMode no_grad(false);
-    return call->model->block(call->layer_index, x_BTC, weights);
+    return call->model->block(call->layer_index, {.x_BTC = x_BTC}, weights).sum();
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -41,7 +41,7 @@ struct CheckpointedBlock : torch::autograd::Function<CheckpointedBlock> {
     {
       const AutocastScope autocast(call->mode);
       const variable_list weights(inputs.begin() + 1, inputs.end());
-      output = call->model->block(call->layer_index, inputs.front(), weights);
+      output = call->model->block(call->layer_index, {.x_BTC = inputs.front()}, weights).sum();
     }
     variable_list result = torch::autograd::grad({output}, inputs, gradients);
     result.insert(result.begin(), at::Tensor());  // `call` has no gradient.

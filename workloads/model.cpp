@@ -24,6 +24,11 @@
 #include "harness/files.h"
 #include "workloads/checkpoint.h"
 #include "workloads/evidence.h"
+#include "workloads/fused/embedding.h"
+#include "workloads/fused/loss.h"
+#include "workloads/fused/mlp.h"
+#include "workloads/fused/norm.h"
+#include "workloads/fused/rope.h"
 #include "workloads/ranges.h"
 
 namespace steplens {
@@ -37,7 +42,17 @@ at::Generator make_generator(at::Device device, std::uint64_t seed) {
   return generator;
 }
 
+// Of the operands of matrix products.
+at::ScalarType product_type(const RunConfig& config) {
+  const AutocastMode mode = autocast_mode(config);
+  return mode.is_enabled ? mode.type : at::kFloat;
+}
+
 }  // namespace
+
+at::Tensor ResidualStream::sum() const {
+  return pending_BTC.defined() ? x_BTC + pending_BTC : x_BTC;
+}
 
 Model::Model(const RunConfig& config) : config_(config) {
   const ModelShape& shape = config.shape;
@@ -48,9 +63,13 @@ Model::Model(const RunConfig& config) : config_(config) {
   const at::TensorOptions options = at::TensorOptions(device).dtype(at::kFloat);
   const c10::AutoGradMode no_grad(false);
 
-  const auto add = [&](std::string name, at::Tensor value) {
+  const auto add = [&](std::string name, at::Tensor master) {
+    const bool is_bf16 = config.weights == Weights::kBf16Master && master.dim() >= 2;
+    at::Tensor value = is_bf16 ? master.to(at::kBFloat16) : master;
     value.set_requires_grad(true);
-    parameters_.push_back({.name = std::move(name), .value = std::move(value)});
+    if (is_bf16) count_event("bf16_parameters", value.numel());
+    parameters_.push_back(
+        {.name = std::move(name), .value = std::move(value), .master = std::move(master)});
   };
   const auto matrix = [&](std::int64_t rows, std::int64_t columns, double std) {
     return at::empty({rows, columns}, options).normal_(0.0, std, generator);
@@ -99,81 +118,111 @@ at::Tensor Model::rotate(const at::Tensor& x_BHTD) const {
   return x_BHTD * cos_TD + at::cat({-halves[1], halves[0]}, 3) * sin_TD;
 }
 
-at::Tensor Model::block(std::size_t layer_index, const at::Tensor& x_BTC,
-                        at::TensorList weights) const {
+at::Tensor Model::embed(const at::Tensor& tokens_BT) const {
+  const ScopedRange range("embedding");
+  const at::Tensor& table = parameters_.front().value;
+  return config_.embedding == Operators::kFused ? fused_embedding(table, tokens_BT)
+                                                : at::embedding(table, tokens_BT);
+}
+
+Model::Normed Model::norm(const ResidualStream& stream, const at::Tensor& weight_C) const {
+  const ScopedRange range("norm");
+  if (config_.norm == Operators::kFused) {
+    NormedStream normed = fused_norm(stream.x_BTC, stream.pending_BTC, weight_C,
+                                     config_.norm_epsilon, product_type(config_));
+    return {.x_BTC = std::move(normed.stream_BTC), .h_BTC = std::move(normed.normed_BTC)};
+  }
+  at::Tensor x_BTC = stream.sum();
+  at::Tensor h_BTC = at::rms_norm(x_BTC, {config_.shape.d_model}, weight_C, config_.norm_epsilon);
+  return {.x_BTC = std::move(x_BTC), .h_BTC = std::move(h_BTC)};
+}
+
+ResidualStream Model::added(const at::Tensor& x_BTC, const at::Tensor& branch_BTC) const {
+  if (config_.norm == Operators::kFused) return {.x_BTC = x_BTC, .pending_BTC = branch_BTC};
+  return {.x_BTC = x_BTC + branch_BTC};
+}
+
+at::Tensor Model::attention(const at::Tensor& h_BTC, const at::Tensor& wqkv) const {
+  const ModelShape& shape = config_.shape;
+  const std::int64_t num_rows = h_BTC.size(0);
+  const std::int64_t length = h_BTC.size(1);
+  const std::int64_t q_width = shape.num_heads * shape.head_dim;
+  const std::int64_t kv_width = shape.num_kv_heads * shape.head_dim;
+  const at::Tensor qkv = at::linear(h_BTC, wqkv);
+  QkvHeads heads;
+  if (config_.rope == Operators::kFused) {
+    heads = fused_rope(qkv, cos_TD_, sin_TD_, shape.num_heads, shape.num_kv_heads);
+  } else {
+    const std::vector<at::Tensor> parts = qkv.split_with_sizes({q_width, kv_width, kv_width}, 2);
+    const auto split = [&](const at::Tensor& part, std::int64_t num_heads) {
+      return part.view({num_rows, length, num_heads, shape.head_dim}).transpose(1, 2);
+    };
+    heads = {.q_BHTD = rotate(split(parts[0], shape.num_heads)),
+             .k_BKTD = rotate(split(parts[1], shape.num_kv_heads)),
+             .v_BKTD = split(parts[2], shape.num_kv_heads)};
+  }
+  const at::Tensor y_BHTD = at::scaled_dot_product_attention(
+      heads.q_BHTD, heads.k_BKTD, heads.v_BKTD, {}, 0.0, /*is_causal=*/true, std::nullopt,
+      /*enable_gqa=*/shape.num_heads != shape.num_kv_heads);
+  return y_BHTD.transpose(1, 2).reshape({num_rows, length, q_width});
+}
+
+at::Tensor Model::gated(const at::Tensor& gate_up) const {
+  if (config_.mlp == Operators::kFused) return fused_swiglu(gate_up);
+  const std::vector<at::Tensor> halves = gate_up.split(config_.shape.ffn_width, 2);
+  return at::silu(halves[0]) * halves[1];
+}
+
+ResidualStream Model::block(std::size_t layer_index, const ResidualStream& stream,
+                            at::TensorList weights) const {
   SL_CHECK(weights.size() == kTensorsPerBlock);
   const ScopedRange range(range_names_[layer_index].c_str());
   count_event("block_forwards");
-  const ModelShape& shape = config_.shape;
-  const std::int64_t num_rows = x_BTC.size(0);
-  const std::int64_t length = x_BTC.size(1);
-  const std::int64_t q_width = shape.num_heads * shape.head_dim;
-  const std::int64_t kv_width = shape.num_kv_heads * shape.head_dim;
-
-  at::Tensor x;
+  ResidualStream middle;
   {
-    at::Tensor h;
-    {
-      const ScopedRange norm("norm");
-      h = at::rms_norm(x_BTC, {shape.d_model}, weights[0], config_.norm_epsilon);
-    }
-    const ScopedRange attention("attention");
-    const at::Tensor qkv = at::linear(h, weights[1]);
-    const std::vector<at::Tensor> parts = qkv.split_with_sizes({q_width, kv_width, kv_width}, 2);
-    const auto heads = [&](const at::Tensor& part, std::int64_t num_heads) {
-      return part.view({num_rows, length, num_heads, shape.head_dim}).transpose(1, 2);
-    };
-    const at::Tensor q_BHTD = rotate(heads(parts[0], shape.num_heads));
-    const at::Tensor k_BKTD = rotate(heads(parts[1], shape.num_kv_heads));
-    const at::Tensor v_BKTD = heads(parts[2], shape.num_kv_heads);
-    const at::Tensor y_BHTD = at::scaled_dot_product_attention(
-        q_BHTD, k_BKTD, v_BKTD, {}, 0.0, /*is_causal=*/true, std::nullopt,
-        /*enable_gqa=*/shape.num_heads != shape.num_kv_heads);
-    const at::Tensor y_BTC = y_BHTD.transpose(1, 2).reshape({num_rows, length, q_width});
-    x = x_BTC + at::linear(y_BTC, weights[2]);
+    const Normed normed = norm(stream, weights[0]);
+    const ScopedRange attention_range("attention");
+    middle = added(normed.x_BTC, at::linear(attention(normed.h_BTC, weights[1]), weights[2]));
   }
-  at::Tensor h;
-  {
-    const ScopedRange norm("norm");
-    h = at::rms_norm(x, {shape.d_model}, weights[3], config_.norm_epsilon);
-  }
+  const Normed normed = norm(middle, weights[3]);
   const ScopedRange mlp("mlp");
-  const std::vector<at::Tensor> gate_up = at::linear(h, weights[4]).split(shape.ffn_width, 2);
-  return x + at::linear(at::silu(gate_up[0]) * gate_up[1], weights[5]);
+  return added(normed.x_BTC, at::linear(gated(at::linear(normed.h_BTC, weights[4])), weights[5]));
+}
+
+at::Tensor Model::head_loss(const at::Tensor& h_BTC, const at::Tensor& targets_BT) const {
+  const at::Tensor& weight_VC = parameters_.back().value;
+  if (config_.loss == Operators::kFused) {
+    const ScopedRange range("head");
+    return fused_head_loss(h_BTC, weight_VC, targets_BT, product_type(config_));
+  }
+  at::Tensor logits_BTV;
+  {
+    const ScopedRange range("head");
+    logits_BTV = at::linear(h_BTC, weight_VC);
+  }
+  const ScopedRange range("loss");
+  return at::cross_entropy_loss(logits_BTV.view({-1, config_.shape.vocab_size}),
+                                targets_BT.reshape({-1}), {}, at::Reduction::Sum,
+                                /*ignore_index=*/-100);
 }
 
 at::Tensor Model::loss_sum(const at::Tensor& tokens_BT, const at::Tensor& targets_BT) const {
   count_event("forward_passes");
-  const ModelShape& shape = config_.shape;
-  at::Tensor x_BTC;
-  {
-    const ScopedRange range("embedding");
-    x_BTC = at::embedding(parameters_.front().value, tokens_BT);
-  }
-  for (std::size_t layer = 0; layer < static_cast<std::size_t>(shape.num_layers); ++layer) {
+  ResidualStream stream = {.x_BTC = embed(tokens_BT)};
+  for (std::size_t layer = 0; layer < range_names_.size(); ++layer) {
     std::vector<at::Tensor> weights;
     weights.reserve(kTensorsPerBlock);
     for (std::size_t i = 0; i < kTensorsPerBlock; ++i) {
       weights.push_back(parameters_[1 + layer * kTensorsPerBlock + i].value);
     }
-    x_BTC = config_.checkpoint == Checkpoint::kFull
-                ? checkpointed_block(*this, layer, autocast_mode(config_), x_BTC, weights)
-                : block(layer, x_BTC, weights);
+    if (config_.checkpoint == Checkpoint::kFull) {
+      stream = {
+          .x_BTC = checkpointed_block(*this, layer, autocast_mode(config_), stream.x_BTC, weights)};
+    } else {
+      stream = block(layer, stream, weights);
+    }
   }
-  at::Tensor h_BTC;
-  {
-    const ScopedRange range("norm");
-    h_BTC = at::rms_norm(x_BTC, {shape.d_model}, parameters_[parameters_.size() - 2].value,
-                         config_.norm_epsilon);
-  }
-  at::Tensor logits_BTV;
-  {
-    const ScopedRange range("head");
-    logits_BTV = at::linear(h_BTC, parameters_.back().value);
-  }
-  const ScopedRange range("loss");
-  return at::cross_entropy_loss(logits_BTV.view({-1, shape.vocab_size}), targets_BT.reshape({-1}),
-                                {}, at::Reduction::Sum, /*ignore_index=*/-100);
+  return head_loss(norm(stream, parameters_[parameters_.size() - 2].value).h_BTC, targets_BT);
 }
 
 std::string Model::weights_hash() const {
@@ -181,7 +230,7 @@ std::string Model::weights_hash() const {
   std::vector<at::Tensor> sums;
   for (const Parameter& parameter : parameters_) {
     const at::Tensor bits =
-        parameter.value.detach().contiguous().view(at::kInt).reshape({-1}).to(at::kLong);
+        parameter.master.detach().contiguous().view(at::kInt).reshape({-1}).to(at::kLong);
     const at::Tensor weight = at::arange(bits.numel(), bits.options()).remainder_(65521).add_(1);
     sums.push_back(bits.sum());
     sums.push_back(bits.mul(weight).sum());

@@ -13,11 +13,23 @@ namespace steplens {
 // Letters: B rows of a micro-batch, T positions a row, C model width d, H query heads, K key/value
 // heads, D head_dim, F FFN width, V vocabulary, L blocks.
 
-/// One named parameter, fp32 on the run's device.
+/// One named parameter on the run's device.
 struct Parameter {
-  std::string name;  // "block3.wqkv".
-  at::Tensor value;
+  std::string name;   // "block3.wqkv".
+  at::Tensor value;   // What the model computes with and what has the gradient.
+  at::Tensor master;  // fp32: what the optimizer updates; `value` itself unless that is bf16.
   bool is_trained = true;
+
+  bool has_master() const { return !value.is_same(master); }
+};
+
+/// The residual stream between two parts of the model: x + pending. What a block adds last may wait
+/// for the norm that reads it, which then adds in the same pass.
+struct ResidualStream {
+  at::Tensor x_BTC;
+  at::Tensor pending_BTC;  // Undefined: nothing waits.
+
+  at::Tensor sum() const;
 };
 
 /// Decoder-only Transformer: RMSNorm, rotary embedding, grouped-query attention, SwiGLU, untied
@@ -25,7 +37,11 @@ struct Parameter {
 ///
 /// Parameters, in the order in which they are drawn, hashed and optimised: embedding (V, C); per
 /// block norm1 (C), wqkv ((H + 2K) D, C), wo (C, H D), norm2 (C), w13 (2F, C) with the gate's rows
-/// first, w2 (C, F); norm (C), head (V, C).
+/// first, w2 (C, F); norm (C), head (V, C). With weights=bf16_master the matrices are bf16, rounded
+/// from the same draws, and so is the residual stream.
+///
+/// The config says by whose kernels norms, rotary embedding, MLP, loss and the embedding's backward
+/// pass run: ATen's or those of workloads/fused.
 class Model {
  public:
   /// Draws the weights from one generator seeded with `config.seed` on the run's device: matrices
@@ -39,14 +55,30 @@ class Model {
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
+  /// Rotary tables (T, D), fp32: cos and sin of position x frequency, both halves alike.
+  const at::Tensor& cos_TD() const { return cos_TD_; }
+  const at::Tensor& sin_TD() const { return sin_TD_; }
+
   /// SHA-256 over two 64-bit checksums a parameter, computed on the device: sum(b) and
-  /// sum(b (i mod 65521 + 1)) of the values' 32-bit patterns b at flat index i, with wrap-around.
+  /// sum(b (i mod 65521 + 1)) of the masters' 32-bit patterns b at flat index i, with wrap-around.
   std::string weights_hash() const;
 
-  /// One Transformer block: x_BTC -> x_BTC. `weights` are norm1, wqkv, wo, norm2, w13, w2.
-  at::Tensor block(std::size_t layer_index, const at::Tensor& x_BTC, at::TensorList weights) const;
+  /// One Transformer block. `weights` are norm1, wqkv, wo, norm2, w13, w2.
+  ResidualStream block(std::size_t layer_index, const ResidualStream& stream,
+                       at::TensorList weights) const;
 
  private:
+  at::Tensor embed(const at::Tensor& tokens_BT) const;
+  // The stream where the norm read it, as `sum`, and the norm's output.
+  struct Normed {
+    at::Tensor x_BTC, h_BTC;
+  };
+  Normed norm(const ResidualStream& stream, const at::Tensor& weight_C) const;
+  at::Tensor attention(const at::Tensor& h_BTC, const at::Tensor& wqkv) const;
+  at::Tensor gated(const at::Tensor& gate_up) const;
+  at::Tensor head_loss(const at::Tensor& h_BTC, const at::Tensor& targets_BT) const;
+  // x + branch: at once, or left to the next norm.
+  ResidualStream added(const at::Tensor& x_BTC, const at::Tensor& branch_BTC) const;
   at::Tensor rotate(const at::Tensor& x_BHTD) const;
 
   RunConfig config_;

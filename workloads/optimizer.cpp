@@ -8,6 +8,7 @@
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_addcdiv.h>
 #include <ATen/ops/_foreach_addcmul.h>
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_div.h>
 #include <ATen/ops/_foreach_lerp.h>
 #include <ATen/ops/_foreach_mul.h>
@@ -23,20 +24,28 @@
 #include <c10/core/GradMode.h>
 
 #include "harness/error.h"
+#include "workloads/multi_tensor_adamw.h"
 
 namespace steplens {
 namespace {
 
 // Parameters that share a weight decay, with their moments.
 struct Group {
-  std::vector<at::Tensor> parameters, exp_avgs, exp_avg_sqs;
+  std::vector<at::Tensor> parameters;  // fp32: what is updated.
+  std::vector<at::Tensor> values;      // What has the gradients: the same, or bf16.
+  std::vector<at::Tensor> exp_avgs, exp_avg_sqs;
+  std::vector<at::Tensor> masters, rounded;  // Those of the above that differ.
   double weight_decay = 0;
 
   std::vector<at::Tensor> gradients() const {
     std::vector<at::Tensor> result;
-    result.reserve(parameters.size());
-    for (const at::Tensor& parameter : parameters) result.push_back(parameter.grad());
+    result.reserve(values.size());
+    for (const at::Tensor& value : values) result.push_back(value.grad().to(at::kFloat));
     return result;
+  }
+  // After an update of the masters.
+  void round() const {
+    if (!masters.empty()) at::_foreach_copy_(rounded, masters);
   }
 };
 
@@ -47,18 +56,24 @@ std::vector<Group> make_groups(const RunConfig& config, const Model& model) {
   for (const Parameter& parameter : model.parameters()) {
     if (!parameter.is_trained) continue;
     Group& group = groups[parameter.value.dim() >= 2 ? 0 : 1];
-    group.parameters.push_back(parameter.value);
-    group.exp_avgs.push_back(at::zeros_like(parameter.value));
-    group.exp_avg_sqs.push_back(at::zeros_like(parameter.value));
+    group.parameters.push_back(parameter.master);
+    group.values.push_back(parameter.value);
+    group.exp_avgs.push_back(at::zeros_like(parameter.master));
+    group.exp_avg_sqs.push_back(at::zeros_like(parameter.master));
+    if (parameter.has_master()) {
+      group.masters.push_back(parameter.master);
+      group.rounded.push_back(parameter.value);
+    }
   }
   return groups;
 }
 
-std::vector<at::Tensor> moments(const std::vector<Group>& groups) {
+std::vector<at::Tensor> state_of(const std::vector<Group>& groups) {
   std::vector<at::Tensor> result;
   for (const Group& group : groups) {
     result.insert(result.end(), group.exp_avgs.begin(), group.exp_avgs.end());
     result.insert(result.end(), group.exp_avg_sqs.begin(), group.exp_avg_sqs.end());
+    result.insert(result.end(), group.masters.begin(), group.masters.end());
   }
   return result;
 }
@@ -83,7 +98,7 @@ class LoopAdamW final : public AdamW {
     const double correction2 = 1 - std::pow(config_.beta2, static_cast<double>(step_count_));
     for (Group& group : groups_) {
       for (std::size_t i = 0; i < group.parameters.size(); ++i) {
-        const at::Tensor& gradient = group.parameters[i].grad();
+        const at::Tensor gradient = group.values[i].grad().to(at::kFloat);
         group.parameters[i].mul_(1 - learning_rate_host * group.weight_decay);
         group.exp_avgs[i].lerp_(gradient, 1 - config_.beta1);
         group.exp_avg_sqs[i].mul_(config_.beta2).addcmul_(gradient, gradient, 1 - config_.beta2);
@@ -92,10 +107,11 @@ class LoopAdamW final : public AdamW {
         group.parameters[i].addcdiv_(group.exp_avgs[i], denominator,
                                      -learning_rate_host / correction1);
       }
+      group.round();
     }
   }
 
-  std::vector<at::Tensor> state() const override { return moments(groups_); }
+  std::vector<at::Tensor> state() const override { return state_of(groups_); }
 
  private:
   RunConfig config_;
@@ -108,7 +124,7 @@ class ForeachAdamW final : public AdamW {
   ForeachAdamW(const RunConfig& config, const Model& model)
       : config_(config),
         groups_(make_groups(config, model)),
-        step_count_(at::zeros({}, model.parameters().front().value.options())) {}
+        step_count_(at::zeros({}, model.parameters().front().master.options())) {}
 
   void step(const at::Tensor& learning_rate, double /*learning_rate_host*/,
             const at::Tensor& found_inf) override {
@@ -135,11 +151,12 @@ class ForeachAdamW final : public AdamW {
       // The step size is a tensor, which addcdiv does not take: fold it into the denominator.
       at::_foreach_div_(denominators, negative_step_size);
       at::_foreach_addcdiv_(group.parameters, group.exp_avgs, denominators);
+      group.round();
     }
   }
 
   std::vector<at::Tensor> state() const override {
-    std::vector<at::Tensor> result = moments(groups_);
+    std::vector<at::Tensor> result = state_of(groups_);
     result.push_back(step_count_);
     return result;
   }
@@ -180,11 +197,12 @@ class FusedAdamW final : public AdamW {
       if (skip) {
         at::_foreach_sub_(step_counts_[i], std::vector<at::Tensor>(step_counts_[i].size(), *skip));
       }
+      group.round();
     }
   }
 
   std::vector<at::Tensor> state() const override {
-    std::vector<at::Tensor> result = moments(groups_);
+    std::vector<at::Tensor> result = state_of(groups_);
     for (const std::vector<at::Tensor>& counts : step_counts_) {
       result.insert(result.end(), counts.begin(), counts.end());
     }
@@ -220,11 +238,16 @@ void LossScaler::update() {
                          /*scale_backoff_factor=*/0.5, /*growth_interval=*/2000);
 }
 
+at::Tensor AdamW::clip(const std::vector<at::Tensor>& gradients, double max_norm) {
+  return clip_gradients(gradients, max_norm);
+}
+
 std::unique_ptr<AdamW> make_adamw(const RunConfig& config, const Model& model) {
   switch (config.optimizer) {
     case Optimizer::kLoop: return std::make_unique<LoopAdamW>(config, model);
     case Optimizer::kForeach: return std::make_unique<ForeachAdamW>(config, model);
     case Optimizer::kFused: return std::make_unique<FusedAdamW>(config, model);
+    case Optimizer::kMultiTensor: return make_multi_tensor_adamw(config, model);
   }
   SL_CHECK(false);
   return nullptr;
@@ -241,7 +264,7 @@ std::vector<at::Tensor> gradients_of(const Model& model) {
 
 at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients, double max_norm) {
   const c10::AutoGradMode no_grad(false);
-  const at::Tensor norm = at::stack(at::_foreach_norm(gradients, 2.0)).norm();
+  const at::Tensor norm = at::stack(at::_foreach_norm(gradients, 2.0, at::kFloat)).norm();
   const at::Tensor coefficient = (max_norm / (norm + 1e-6)).clamp_max_(1.0);
   at::_foreach_mul_(gradients, coefficient);
   return norm;

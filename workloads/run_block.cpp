@@ -126,6 +126,10 @@ class BlockRun {
     if (block_.world_size > 1 && writes_trace(block_.kind)) note_clock(*world_, record);
     record.memory = memory_of(config_, executor->hidden_bytes());
     if (config_.graph) record.compile_ns = executor->compile_ns();
+    if (const CompiledPass* compiled = train_step.compiled()) {
+      record.compile_ns = record.compile_ns.value_or(0) + compiled->compile_ns();
+      record.evidence["package"] = compiled->facts();
+    }
     fill_log(record, train_step);
     data_.fill_hashes(record);
     record.final_weights_hash = train_step.model().weights_hash();
@@ -206,6 +210,8 @@ BlockRecord run_block(const BlockConfig& block, Sampler& sampler,
     record.evidence["attention"] = to_json(config, choice);
     const std::string refusal = why_attention_cannot_run(config, choice);
     if (!refusal.empty()) return end_as(BlockStatus::kUnsupported, refusal);
+    const std::string no_package = CompiledPass::why_not(config);
+    if (!no_package.empty()) return end_as(BlockStatus::kUnsupported, no_package);
     const JoinedWorld world(block, place);
     BlockRun run(block, sampler, after_steps, world.get());
     run.run(record);

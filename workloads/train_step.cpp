@@ -6,6 +6,7 @@
 #include <ATen/ops/_foreach_zero.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
@@ -53,6 +54,8 @@ std::vector<std::vector<double>> StepLog::rows(std::int64_t num_steps) const {
 TrainStep::TrainStep(const RunConfig& config, std::int64_t max_steps)
     : config_(config),
       model_(config),
+      compiled_(config.compile == Compile::kAoti ? std::make_unique<CompiledPass>(config)
+                                                 : nullptr),
       scaler_(config),
       optimizer_(make_adamw(config, model_)),
       log_(config, max_steps) {
@@ -66,6 +69,38 @@ TrainStep::TrainStep(const RunConfig& config, std::int64_t max_steps)
   step_index_ = at::zeros({1}, device_options(config).dtype(at::kLong));
 }
 
+at::Tensor TrainStep::run_pass(const DeviceMicroBatch& micro, double weight, bool is_last) {
+  at::Tensor loss;
+  {
+    const ScopedRange forward("forward");
+    const AutocastScope autocast(autocast_mode(config_));
+    if (sync_ != nullptr) sync_->before_forward(is_last);
+    const at::Tensor sum = model_.loss_sum(micro.tokens_BT, micro.targets_BT);
+    const ScopedRange mean("loss");
+    loss = sum * weight;
+  }
+  const ScopedRange backward("backward");
+  at::Tensor root = loss;
+  if (sync_ != nullptr) {
+    sync_->before_backward(is_last);
+    // Ranks are averaged, and `weight` divides by the tokens of all of them already.
+    root = root * static_cast<double>(config_.world_size);
+  }
+  if (scaler_.is_active()) root = root * scaler_.scale();
+  root.backward();
+  return loss.detach();
+}
+
+at::Tensor TrainStep::run_compiled_pass(const DeviceMicroBatch& micro, double weight) {
+  // One call: where forward ends and backward begins only the kernels' names say.
+  const ScopedRange forward("forward");
+  const ScopedRange compiled("compiled");
+  const c10::AutoGradMode no_grad(false);
+  at::Tensor scale = at::full({}, weight, device_options(config_).dtype(at::kFloat));
+  if (scaler_.is_active()) scale = scale * scaler_.scale();
+  return compiled_->run(model_, micro.tokens_BT, micro.targets_BT, scale) * weight;
+}
+
 at::Tensor TrainStep::accumulate(const DeviceStep& step) {
   SL_CHECK(step.num_loss_tokens > 0);
   const double weight = 1.0 / static_cast<double>(step.num_loss_tokens);
@@ -74,34 +109,15 @@ at::Tensor TrainStep::accumulate(const DeviceStep& step) {
     const DeviceMicroBatch& micro = step.micro_batches[i];
     const bool is_last = i + 1 == step.micro_batches.size();
     const ScopedRange micro_step("micro-step");
-    at::Tensor loss;
-    {
-      const ScopedRange forward("forward");
-      const AutocastScope autocast(autocast_mode(config_));
-      if (sync_ != nullptr) sync_->before_forward(is_last);
-      const at::Tensor sum = model_.loss_sum(micro.tokens_BT, micro.targets_BT);
-      const ScopedRange mean("loss");
-      loss = sum * weight;
-    }
-    {
-      const ScopedRange backward("backward");
-      at::Tensor root = loss;
-      if (sync_ != nullptr) {
-        sync_->before_backward(is_last);
-        // Ranks are averaged, and `weight` divides by the tokens of all of them already.
-        root = root * static_cast<double>(config_.world_size);
-      }
-      if (scaler_.is_active()) root = root * scaler_.scale();
-      root.backward();
-    }
+    const at::Tensor loss =
+        compiled_ ? run_compiled_pass(micro, weight) : run_pass(micro, weight, is_last);
     const ScopedRange other("other");
-    const at::Tensor detached = loss.detach();
     if (config_.sync_every_micro_step) {
       // What a training loop that prints its loss does: wait for the device and read one number.
       count_event("loss_reads");
-      static_cast<void>(detached.item<float>());
+      static_cast<void>(loss.item<float>());
     }
-    total = total.defined() ? total + detached : detached;
+    total = total.defined() ? total + loss : loss;
   }
   return total;
 }
@@ -114,7 +130,7 @@ void TrainStep::run(const DeviceStep& step) {
     const ScopedRange clip("clip");
     const std::vector<at::Tensor> gradients = gradients_of(model_);
     scaler_.unscale(gradients);
-    grad_norm = clip_gradients(gradients, config_.max_grad_norm);
+    grad_norm = optimizer_->clip(gradients, config_.max_grad_norm);
   }
   at::Tensor learning_rate;
   {

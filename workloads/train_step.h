@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "harness/run_config.h"
+#include "workloads/compiled/compiled_pass.h"
 #include "workloads/gradient_sync.h"
 #include "workloads/model.h"
 #include "workloads/optimizer.h"
@@ -72,13 +73,18 @@ class TrainStep {
   const Model& model() const { return model_; }
   const AdamW& optimizer() const { return *optimizer_; }
   const StepLog& log() const { return log_; }
+  /// The package that it runs; nullptr if compile=off.
+  const CompiledPass* compiled() const { return compiled_.get(); }
 
  private:
   at::Tensor accumulate(const DeviceStep& step);
+  at::Tensor run_pass(const DeviceMicroBatch& micro, double weight, bool is_last);
+  at::Tensor run_compiled_pass(const DeviceMicroBatch& micro, double weight);
 
   RunConfig config_;
   GradientSync* sync_ = nullptr;  // Null with one rank.
   Model model_;
+  std::unique_ptr<CompiledPass> compiled_;
   LossScaler scaler_;
   std::unique_ptr<AdamW> optimizer_;
   StepLog log_;

@@ -12,6 +12,9 @@
 #include "harness/cli/locations.h"
 #include "harness/cli/machine_verbs.h"
 #include "harness/cli/matrix_verb.h"
+#include "harness/cli/plan_verb.h"
+#include "harness/cli/recipe_verb.h"
+#include "harness/cli/reproduce_verb.h"
 #include "harness/cli/run_verb.h"
 #include "harness/cli/trace_verb.h"
 #include "harness/error.h"
@@ -69,7 +72,10 @@ int run_cli(int argc, const char* const* argv, CliContext& context) {
   int exit_code = kExitOk;
   add_matrix_verb(app, context, exit_code);
   add_run_verb(app, context, exit_code);
+  add_reproduce_verb(app, context, exit_code);
   add_trace_verb(app, context, exit_code);
+  add_recipe_verb(app, context, exit_code);
+  add_plan_verb(app, context, exit_code);
   add_list_verb(app, context);
   add_machine_verbs(app, context);
   if (context.add_report_verbs) context.add_report_verbs(app, exit_code);

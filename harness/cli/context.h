@@ -81,6 +81,14 @@ struct CliContext {
   std::function<Printout(const DoctorRequest&)> run_doctor;
   /// Writes results.json and the reports of a finished bundle, and returns what to print.
   std::function<Printout(const std::filesystem::path& bundle)> write_report;
+  /// Holds the effects of a bundle that was run again against those of the original.
+  struct Reproduced {
+    Printout printout;
+    bool is_reproduced = false;
+  };
+  std::function<Reproduced(const std::filesystem::path& original,
+                           const std::filesystem::path& copy)>
+      compare_reproduction;
   /// Prints what a trace file shows; returns the exit code.
   std::function<int(const std::filesystem::path& trace, bool is_json)> print_trace;
   /// Adds the verbs that read bundles: report, verify, ...; their callbacks set the exit code.

@@ -72,6 +72,9 @@ void add_comparison_flags(CLI::App& app, ExperimentFlags& flags) {
   app.add_option("--toggles", flags.toggles,
                  "what to compare, one variable an arm: 'attention=math|cudnn,graph'");
   app.add_option("--grid", flags.grid, "cross two toggles: 'no_sync,accumulation=2|4'");
+  app.add_option("--pairs", flags.pairs,
+                 "each toggle alone and every two together, for what they give beyond their "
+                 "product: 'attention=cudnn,optimizer=fused,graph=on'");
   app.add_option("--arms", flags.arms,
                  "external arms: baseline,torch-eager,mine=/path/to/executable");
   app.add_option("--aa", flags.aa, "A/A: that many comparisons of the baseline with itself");
@@ -110,6 +113,7 @@ Experiment experiment_of(const ExperimentFlags& flags) {
     words.settings.push_back(parse_setting(setting));
   if (flags.toggles) words.toggles = parse_toggle_choices(*flags.toggles);
   if (flags.grid) words.grid = parse_toggle_choices(*flags.grid);
+  if (flags.pairs) words.pairs = parse_toggle_choices(*flags.pairs);
   if (flags.arms) words.arms = parse_external_arms(*flags.arms);
   words.aa = flags.aa;
   words.rounds = flags.rounds;
@@ -205,6 +209,7 @@ MatrixRequest matrix_request(const Experiment& experiment, const RunConfig& base
       .baseline = baseline,
       .toggles = experiment.toggles,
       .grid = experiment.grid.value_or(std::vector<ToggleChoice>{}),
+      .pairs = experiment.pairs.value_or(std::vector<ToggleChoice>{}),
       .external_arms = experiment.arms,
       .num_rounds = experiment.rounds,
       .seed = experiment.seed.value_or(1),

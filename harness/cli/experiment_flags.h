@@ -22,6 +22,7 @@ struct ExperimentFlags {
   std::vector<std::string> settings;
   std::optional<std::string> toggles;
   std::optional<std::string> grid;
+  std::optional<std::string> pairs;
   std::optional<std::string> arms;
   std::optional<int> aa;
   std::optional<int> rounds;

@@ -102,6 +102,10 @@ fs::path cache_folder() {
   return fs::path(home) / ".cache" / "steplens";
 }
 
+std::vector<std::string> export_command(const fs::path& scripts_folder) {
+  return {(scripts_folder / "export_step.py").string()};
+}
+
 fs::path default_data_path(std::string_view dataset, std::string_view tokenizer,
                            std::int64_t vocab_size) {
   const std::string suffix =

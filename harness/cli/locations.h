@@ -28,6 +28,9 @@ std::filesystem::path find_site_packages();
 /// ${XDG_CACHE_HOME:-~/.cache}/steplens. ConfigError if neither variable is set.
 std::filesystem::path cache_folder();
 
+/// The program that makes the packages of compile=aoti.
+std::vector<std::string> export_command(const std::filesystem::path& scripts_folder);
+
 /// Where the token file of a corpus lies by default: "torch-python-bytes.bin" or
 /// "torch-python-bpe50304.bin" in the cache folder's data/.
 std::filesystem::path default_data_path(std::string_view dataset, std::string_view tokenizer,

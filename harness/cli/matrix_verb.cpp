@@ -7,17 +7,17 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <fmt/ostream.h>
-#include <unistd.h>
 
 #include "harness/cli/experiment_flags.h"
 #include "harness/cli/locations.h"
 #include "harness/cli/plan_text.h"
+#include "harness/cli/run_to_end.h"
+#include "harness/cli/sweep_run.h"
 #include "harness/error.h"
 #include "harness/files.h"
-#include "harness/interrupt.h"
 #include "harness/measured_device.h"
 #include "harness/scheduler.h"
+#include "harness/sweep.h"
 
 namespace steplens {
 namespace {
@@ -31,6 +31,7 @@ constexpr const char* kFooter =
     "  steplens matrix --resume runs/a          goes on with a run that was stopped\n"
     "  steplens matrix --aa 20 --out runs/aa    checks the tool against itself\n"
     "  steplens matrix --dry-run                says what would run\n"
+    "  steplens matrix --toggles attention --sweep seq_len=512,1024,2048 --out runs/by-length\n"
     "\n"
     "Without --toggles, --grid, --arms or --aa the default toggles of `steplens list toggles` "
     "run.\n"
@@ -43,6 +44,8 @@ struct MatrixFlags : MachineFlags {
   std::string out;
   std::string resume;
   std::string like;
+  std::string sweep;
+  bool holds_positions = false;
   bool is_resume = false;
   bool is_dry_run = false;
   bool keeps_logs = false;
@@ -58,15 +61,6 @@ std::string default_bundle_name(const RunConfig& baseline) {
                      fields.tm_min, fields.tm_sec);
 }
 
-Manifest read_manifest(const fs::path& bundle) {
-  const fs::path path = bundle / "manifest.json";
-  if (!fs::exists(path)) {
-    throw ConfigError(
-        fmt::format("{}: nothing to resume: it has no manifest.json", bundle.string()));
-  }
-  return manifest_from_json(read_json(path), path.string());
-}
-
 // Durations of an earlier bundle's blocks.
 BlockDurations durations_of(const fs::path& folder) {
   const Bundle bundle = open_bundle(folder);
@@ -77,15 +71,24 @@ BlockDurations durations_of(const fs::path& folder) {
   return durations;
 }
 
-int exit_code_of(const RunOutcome& outcome) {
-  switch (outcome.end) {
-    case RunEnd::kDone: return kExitOk;
-    case RunEnd::kTimeLimit: return outcome.num_complete_rounds > 0 ? kExitOk : kExitIncomplete;
-    case RunEnd::kInterrupted:
-    case RunEnd::kUnsteady: return kExitIncomplete;
-    case RunEnd::kBaselineFailed: return kExitDevice;
+bool asks_for_sweep(const MatrixFlags& flags) {
+  const fs::path folder = flags.resume.empty() ? flags.out : flags.resume;
+  return !flags.sweep.empty() || (flags.is_resume && is_sweep(folder));
+}
+
+int sweep_verb(const MatrixFlags& flags, CliContext& context) {
+  const std::string folder = flags.resume.empty() ? flags.out : flags.resume;
+  if (folder.empty() && !flags.is_dry_run) {
+    throw ConfigError("sweep: needs a folder for its bundles; name one with --out");
   }
-  return kExitDevice;
+  return run_sweep({.sweep = flags.sweep,
+                    .holds_positions = flags.holds_positions,
+                    .folder = folder,
+                    // A folder that has not begun yet can be named with --resume too.
+                    .is_resume = flags.is_resume && is_sweep(folder),
+                    .is_dry_run = flags.is_dry_run,
+                    .is_json = flags.is_json},
+                   flags.experiment, flags, context);
 }
 
 class MatrixVerb {
@@ -102,6 +105,7 @@ class MatrixVerb {
       throw ConfigError("resume: names no bundle; write --resume FOLDER");
     }
     RunOptions options{.is_resume = flags_.is_resume,
+                       .export_command = export_command(context_.vocabulary.scripts_folder),
                        .gpu = flags_.gpu,
                        .max_seconds = experiment.max_seconds,
                        .allows_foreign_load = flags_.allows_foreign_load,
@@ -136,14 +140,8 @@ class MatrixVerb {
 
   // Only the bundle was named: it says itself what it compares.
   Plan resumed_plan(const Experiment& experiment, const fs::path& bundle, RunOptions& options) {
-    Plan plan = plan_of(read_manifest(bundle));
-    for (const Arm& arm : plan.arms) {
-      for (const KnownExternalArm& known : context_.vocabulary.external_arms) {
-        if (arm.name == known.name && arm.command == std::vector<std::string>{known.script}) {
-          plan.commands[arm.name] = command_of(known, context_.vocabulary.scripts_folder);
-        }
-      }
-    }
+    Plan plan = plan_of(read_manifest(bundle, "resume"));
+    find_commands(plan, context_.vocabulary);
     if (experiment.data) options.data_path = *experiment.data;
     options.default_data_path = data_of({}, plan.baseline, context_).path;
     return plan;
@@ -166,37 +164,17 @@ class MatrixVerb {
   }
 
   int run_plan_here(const Plan& plan, const RunOptions& options) {
-    const InterruptGuard guard;
-    const RunSite site = make_run_site(*machine_);
-    Progress progress(std::cerr, ::isatty(STDERR_FILENO) == 1, flags_.is_quiet);
-    const RunOutcome outcome = run_plan(plan, options, site, progress, [&](const fs::path& bundle) {
-      if (!context_.write_report) return;
-      const Printout report = context_.write_report(bundle);
-      if (flags_.is_json) {
-        std::cout << report.json.dump(2) << '\n';
-      } else {
-        std::cout << report.text;
-      }
-    });
     const std::string resume = fmt::format("steplens matrix --resume {}", options.bundle.string());
-    switch (outcome.end) {
-      case RunEnd::kDone:
-        progress.say(fmt::format("{}; bundle: {}", outcome.reason, options.bundle.string()));
-        break;
-      case RunEnd::kTimeLimit:
-        progress.say(fmt::format("{}; continue with: {}", outcome.reason, resume));
-        break;
-      case RunEnd::kInterrupted:
-      case RunEnd::kUnsteady:
-        progress.say(
-            fmt::format("steplens: stopped after {} complete rounds ({}); continue with: {}",
-                        outcome.num_complete_rounds, outcome.reason, resume));
-        break;
-      case RunEnd::kBaselineFailed:
-        progress.say(fmt::format("steplens: {}", outcome.reason));
-        break;
-    }
-    return exit_code_of(outcome);
+    return run_to_end(plan, options, *machine_, flags_.is_quiet, resume,
+                      [&](const fs::path& bundle) {
+                        if (!context_.write_report) return;
+                        const Printout report = context_.write_report(bundle);
+                        if (flags_.is_json) {
+                          std::cout << report.json.dump(2) << '\n';
+                        } else {
+                          std::cout << report.text;
+                        }
+                      });
   }
 
   const MatrixFlags& flags_;
@@ -218,6 +196,11 @@ void add_matrix_verb(CLI::App& app, CliContext& context, int& exit_code) {
   CLI::Option* resume =
       verb->add_option("--resume", flags->resume, "continue the bundle in that folder, or in --out")
           ->expected(0, 1);
+  verb->add_option("--sweep", flags->sweep,
+                   "run the matrix at several values of a config key: seq_len=512,1024,2048");
+  verb->add_flag("--hold-positions", flags->holds_positions,
+                 "with --sweep of seq_len or global_batch: the other follows, so that every value "
+                 "has as many positions a step as the first one");
   add_machine_flags(*verb, *flags);
   verb->add_flag("--keep-logs", flags->keeps_logs,
                  "keep each block's output in the bundle (it may name this machine)");
@@ -230,7 +213,11 @@ void add_matrix_verb(CLI::App& app, CliContext& context, int& exit_code) {
     if (!flags->resume.empty() && out->count() > 0 && flags->resume != flags->out) {
       throw ConfigError("resume: --out names another folder than --resume");
     }
-    exit_code = MatrixVerb(*flags, context).run();
+    if (flags->holds_positions && !asks_for_sweep(*flags)) {
+      throw ConfigError("hold-positions: takes a --sweep");
+    }
+    exit_code =
+        asks_for_sweep(*flags) ? sweep_verb(*flags, context) : MatrixVerb(*flags, context).run();
   });
 }
 

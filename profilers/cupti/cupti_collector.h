@@ -19,7 +19,7 @@ struct CollectorOptions {
   /// One record a graph launch instead of one a node (run kind graph-trace).
   bool is_whole_graph = false;
   /// Only what the device does, and its records are thrown away: what CUPTI itself costs, to
-  /// compare the collector with. CUPTI takes about a microsecond of the device an operation.
+  /// compare the collector with.
   bool is_null = false;
   std::uint32_t num_slabs = 64;
   std::size_t slab_bytes = std::size_t{4} << 20;

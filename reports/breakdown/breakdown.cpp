@@ -78,6 +78,7 @@ class BreakdownBuilder {
   Breakdown build() {
     result_.quality = trace_.quality;
     result_.has_lost_data = steplens::has_lost_data(trace_.quality);
+    result_.host = find_host_facts(trace_);
     select_operations();
     if (ops_.empty()) return std::move(result_);
     find_categories();

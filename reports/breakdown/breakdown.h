@@ -13,6 +13,7 @@
 
 #include "harness/trace/range_names.h"
 #include "harness/trace/trace.h"
+#include "reports/breakdown/host_facts.h"
 #include "reports/breakdown/idle.h"
 #include "reports/breakdown/intervals.h"
 #include "reports/breakdown/kernel_patterns.h"
@@ -104,6 +105,8 @@ struct Breakdown {
   std::vector<UsageGroup> module_kinds;  // "block/attention"
   std::vector<UsageGroup> categories;
   std::vector<UsageGroup> kernels;  // By name; `key` is as in the trace.
+
+  HostFacts host;  // What the host did besides launching.
 
   // Of the operations in the window, by summed durations.
   std::int64_t operation_ns = 0;

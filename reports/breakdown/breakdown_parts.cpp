@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "reports/breakdown/kernel_names.h"
 #include "reports/format.h"
 #include "reports/metrics.h"
 
@@ -17,14 +18,6 @@ namespace {
 constexpr double kMinCoverage = 0.99;
 // Smaller rows of a waterfall are noise to a reader.
 constexpr double kMinRowRatio = 0.001;
-// Longer names push the numbers out of sight.
-constexpr std::size_t kMaxNameLength = 60;
-
-std::string shortened(std::string_view name) {
-  if (width_of(name) <= kMaxNameLength) return std::string(name);
-  return fmt::format("{}...", name.substr(0, kMaxNameLength - 3));
-}
-
 // "-" where there is nothing, so that columns that nobody uses can go.
 std::string time_cell(double duration_ns) {
   return duration_ns == 0 ? std::string(kNoNumber) : format_duration_ns(duration_ns);
@@ -243,7 +236,7 @@ Table kernel_table(const Breakdown& breakdown, std::size_t max_rows) {
   for (const UsageGroup& group : breakdown.kernels) {
     if (group.total == Usage()) continue;
     if (table.rows.size() < max_rows) {
-      add_row(shortened(group.display), name_of(group.category), group.total);
+      add_row(shortened_name(group.display), name_of(group.category), group.total);
     } else {
       rest += group.total;
       ++num_rest;
@@ -324,7 +317,7 @@ Table kernel_change_table(const Waterfall& waterfall, std::size_t max_rows) {
     const bool is_new = kernel.change == KernelChange::kOnlyInCandidate;
     const std::string before = format_mean_count(kernel.num_reference_operations);
     const std::string after = format_mean_count(kernel.num_candidate_operations);
-    table.rows.push_back({shortened(kernel.row.label), std::string(name_of(kernel.category)),
+    table.rows.push_back({shortened_name(kernel.row.label), std::string(name_of(kernel.category)),
                           is_gone  ? "gone"
                           : is_new ? "new"
                                    : "",

@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "reports/document.h"
+
 namespace steplens {
 namespace {
 
@@ -132,6 +134,12 @@ std::string kernel_display_name(std::string_view name) {
   }
   if (base.empty()) return text;
   return kept.empty() ? base : fmt::format("{}<{}>", base, fmt::join(kept, ", "));
+}
+
+std::string shortened_name(std::string_view name) {
+  constexpr std::size_t kMaxLength = 60;
+  if (width_of(name) <= kMaxLength) return std::string(name);
+  return fmt::format("{}...", name.substr(0, kMaxLength - 3));
 }
 
 }  // namespace steplens

@@ -13,4 +13,7 @@ std::string demangled(std::string_view name);
 /// that only say types and sizes; at most two arguments stay. Different kernels may share one.
 std::string kernel_display_name(std::string_view name);
 
+/// At most 60 characters of it: longer names push a table's numbers out of sight.
+std::string shortened_name(std::string_view name);
+
 }  // namespace steplens

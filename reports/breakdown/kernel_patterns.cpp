@@ -32,6 +32,7 @@ constexpr KernelPattern kPatterns[] = {
     // Gradient norms go through the same launcher as the foreach optimizers.
     {kReduction, "multi_tensor_apply", "lpnorm"},
     {kReduction, "aten::_foreach_norm"},
+    {kReduction, "gradient_norm_"},
     {kOptimizer, "multi_tensor_apply"},
     {kOptimizer, "aten::_foreach_"},
     {kOptimizer, "adam"},
@@ -129,6 +130,7 @@ constexpr KernelPattern kPatterns[] = {
     {kElementwise, "dropout"},
     {kElementwise, "swiglu"},
     {kElementwise, "rotary"},
+    {kElementwise, "steplens", "rope"},
     {kElementwise, "aten::add"},
     {kElementwise, "aten::sub"},
     {kElementwise, "aten::rsub"},

@@ -25,7 +25,7 @@ inline constexpr std::size_t kNumKernelCategories = 11;
 std::string_view name_of(KernelCategory category);  // "gemm", "attention", ...
 
 /// Goes up with every change of the table, because it can change a breakdown: results store it.
-inline constexpr int kKernelPatternsVersion = 1;
+inline constexpr int kKernelPatternsVersion = 2;
 
 /// The category that the name of a kernel (mangled or demangled) or of an operator suggests. The
 /// first pattern of an ordered table that occurs in the name wins, upper and lower case alike. The

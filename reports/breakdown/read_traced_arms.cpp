@@ -24,6 +24,7 @@ TracedArm read_arm(const ArmResult& row, const std::filesystem::path& path) {
                 .reference = row.reference,
                 .breakdown = compute_breakdown(ranks.front()),
                 .throughput_step_ns = row.step_wall_ns};
+  arm.roofline = compute_roofline(ranks.front(), arm.breakdown);
   arm.communication = compute_communication(merge_ranks(std::move(ranks)));
   return arm;
 }

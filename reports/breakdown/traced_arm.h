@@ -6,6 +6,7 @@
 
 #include "reports/breakdown/breakdown.h"
 #include "reports/communication/communication.h"
+#include "reports/roofline/roofline.h"
 
 namespace steplens {
 
@@ -16,6 +17,7 @@ struct TracedArm {
   Breakdown breakdown;
   std::optional<double> throughput_step_ns;  // Mean step of the blocks that were not traced.
   CommunicationUse communication;            // Of all ranks.
+  Roofline roofline;                         // Rates that its kernels reached.
 };
 
 /// Above it tracing has changed what it measured, and the breakdown is called distorted.

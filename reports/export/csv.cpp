@@ -21,17 +21,6 @@ constexpr std::string_view kHeader =
     "block_y,block_z,registers_per_thread,static_shared_bytes,dynamic_shared_bytes,step_index,"
     "micro_step_index,phase,attribution,range\r\n";
 
-std::string csv_field(std::string_view text) {
-  std::string valid = valid_utf8(text);
-  if (valid.find_first_of(",\"\r\n") == std::string::npos) return valid;
-  std::string field = "\"";
-  for (const char c : valid) {
-    if (c == '"') field += '"';
-    field += c;
-  }
-  return field + '"';
-}
-
 struct Names {
   std::string title;
   std::string demangled;
@@ -107,6 +96,17 @@ class Writer {
 };
 
 }  // namespace
+
+std::string csv_field(std::string_view text) {
+  std::string valid = valid_utf8(text);
+  if (valid.find_first_of(",\"\r\n") == std::string::npos) return valid;
+  std::string field = "\"";
+  for (const char c : valid) {
+    if (c == '"') field += '"';
+    field += c;
+  }
+  return field + '"';
+}
 
 void write_csv(const std::filesystem::path& path, const Trace& trace, const RowProgress& progress) {
   OutputFile file(path);

@@ -43,6 +43,21 @@ std::string_view signal_of(std::string_view cell) {
   return {};
 }
 
+// Escaped text in which a number and its "%" stay on one line.
+std::string prose(std::string_view text) {
+  std::string joined;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_between = text[i] == ' ' && i > 0 && i + 1 < text.size() && text[i + 1] == '%' &&
+                            text[i - 1] >= '0' && text[i - 1] <= '9';
+    if (is_between) {
+      joined += "\xC2\xA0";
+    } else {
+      joined += text[i];
+    }
+  }
+  return svg_escaped(joined);
+}
+
 std::string header_html(const Column& column) {
   const std::string_view css = column.align == Align::kRight ? " class=\"n\"" : "";
   const Metric* metric = find_metric(column.metric);
@@ -99,12 +114,12 @@ std::string image_html(const Image& image) {
 std::string to_html(const Part& part, std::string_view label) {
   return std::visit(Overloaded{
                         [](const Paragraph& paragraph) {
-                          return fmt::format("<p>{}</p>\n", svg_escaped(paragraph.text));
+                          return fmt::format("<p>{}</p>\n", prose(paragraph.text));
                         },
                         [](const BulletList& list) {
                           std::string text = "<ul>\n";
                           for (const std::string& item : list.items) {
-                            text += fmt::format("<li>{}</li>\n", svg_escaped(item));
+                            text += fmt::format("<li>{}</li>\n", prose(item));
                           }
                           return text + "</ul>\n";
                         },

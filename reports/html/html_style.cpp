@@ -26,7 +26,7 @@ constexpr std::string_view kStyle = R"css(
     --good: #6db8f0; --bad: #ff9c5a; --same: #4fd1a8; --alarm: #ff8a94;
   }
   /* On the lighter colours that bars have here. */
-  svg text[fill="#ffffff"] { fill: #111111; }
+  svg text[fill="#ffffff"] { fill: #000000; }
 }
 * { box-sizing: border-box; }
 html { scroll-padding-top: 1rem; }
@@ -54,9 +54,9 @@ p, li, dd { max-width: 52rem; overflow-wrap: anywhere; }
 .answer { font-size: 1.2rem; font-weight: 600; }
 .scroll { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-size: 0.875rem; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.3rem 0.7rem; text-align: left; border-bottom: 1px solid var(--rule);
+th, td { padding: 0.3rem 0.5rem; text-align: left; border-bottom: 1px solid var(--rule);
   white-space: nowrap; }
-thead th { background: var(--panel); vertical-align: bottom; }
+thead th { background: var(--panel); vertical-align: bottom; white-space: normal; }
 thead th a { color: inherit; text-decoration: underline dotted; text-underline-offset: 0.2em; }
 tbody th { font-weight: 500; position: sticky; left: 0; background: var(--ground); z-index: 1;
   min-width: 9rem; }
@@ -95,6 +95,8 @@ svg rect.axis, svg circle.axis { fill: var(--axis); }
   nav { position: static; max-height: none; padding: 1rem 1.25rem 0; }
   nav li { display: inline-block; margin-right: 1rem; }
   main { padding: 1rem 1.25rem 3rem; }
+  table { font-size: 0.8125rem; }
+  th, td { padding: 0.3rem 0.4rem; }
 }
 @media print {
   :root {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -30,6 +29,8 @@ using nlohmann::json;
 
 // Times above it are since 1970, not since the start of the profiler: a year.
 constexpr std::int64_t kEpochNs = 365LL * 24 * 3600 * 1'000'000'000;
+// No event is further away: 126 years, so that differences of times fit into 64 bits.
+constexpr std::int64_t kMaxTimeNs = 4'000'000'000'000'000'000;
 constexpr std::int64_t kMaxDevices = 255;
 
 struct Value {
@@ -121,6 +122,13 @@ CopyKind copy_kind_in(std::string_view name) {
   return CopyKind::kOther;
 }
 
+// A damaged header may have 1e300 there, which is no integer.
+std::int64_t integer_of(const json& value) {
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  throw json::type_error::create(302, "an integer is missing", &value);
+}
+std::int64_t integer_at(const json& object, const char* key) { return integer_of(object.at(key)); }
+
 MemoryKind memory_kind_in(std::string_view name) {
   for (const MemoryKind kind : {MemoryKind::kPageable, MemoryKind::kPinned, MemoryKind::kDevice,
                                 MemoryKind::kManaged, MemoryKind::kArray}) {
@@ -136,7 +144,9 @@ class Importer {
 
   std::int64_t num_events() const { return num_events_; }
 
-  void set_base_ns(std::int64_t base_ns) { base_ns_ = base_ns; }
+  void set_base_ns(std::int64_t base_ns) {
+    if (is_time(base_ns)) base_ns_ = base_ns;
+  }
 
   void add_device(std::int64_t id, std::string_view device_name) {
     if (header_ || id < 0 || id >= kMaxDevices) return;
@@ -148,17 +158,22 @@ class Importer {
     json header;
     try {
       header = json::parse(text);
-      if (header.at("schema_version").get<int>() > kChromeHeaderVersion) {
+      if (integer_at(header, "schema_version") > kChromeHeaderVersion) {
         throw ConfigError(fmt::format("{}: written by a newer Steplens", name_));
       }
       Trace& trace = assembler_.trace();
-      offset_ns_ = header.at("ts_offset_ns").get<std::int64_t>();
+      offset_ns_ = integer_at(header, "ts_offset_ns");
+      if (!is_time(offset_ns_)) {
+        throw ConfigError(fmt::format("{}: damaged: ts_offset_ns={}", name_, offset_ns_));
+      }
       trace.info = header.at("info");
-      trace.quality = header.at("quality").get<std::map<std::string, std::int64_t>>();
+      for (const auto& [name, count] : header.at("quality").items()) {
+        trace.quality[name] = integer_of(count);
+      }
       for (const json& thread : header.at("threads")) {
         const std::uint32_t row =
-            assembler_.thread(fmt::format("1/{}", thread.at("track").get<std::int64_t>()),
-                              thread.at("tid").get<std::uint64_t>());
+            assembler_.thread(fmt::format("1/{}", integer_at(thread, "track")),
+                              static_cast<std::uint64_t>(integer_at(thread, "tid")));
         trace.threads[row].name = assembler_.text(thread.at("name").get<std::string>());
       }
       trace.devices.clear();
@@ -173,8 +188,7 @@ class Importer {
             assembler_.text(track.at("absent_reason").get<std::string>());
       }
       for (const json& op : header.at("op_names")) {
-        op_names_[op.at("id").get<std::int64_t>()] =
-            assembler_.text(op.at("name").get<std::string>());
+        op_names_[integer_at(op, "id")] = assembler_.text(op.at("name").get<std::string>());
       }
       if (!trace.info.is_object()) trace.info = json::object();
     } catch (const json::exception& error) {
@@ -205,6 +219,7 @@ class Importer {
     std::int64_t num_open = 0;
     for (const auto& [track, stack] : begun_) num_open += std::ssize(stack);
     if (num_open > 0) assembler_.add_quality(quality::kOpenRanges, num_open);
+    if (header_) refuse_unknown_steps();
     if (!header_) {
       drop_zero_times();
       take_operators();
@@ -233,18 +248,24 @@ class Importer {
     StringId name;
   };
 
-  std::int64_t time_ns(std::int64_t ts_ns) const { return ts_ns - offset_ns_; }
+  static bool is_time(std::int64_t time_ns) {
+    return time_ns >= -kMaxTimeNs && time_ns <= kMaxTimeNs;
+  }
+
+  // When the event was, or began.
+  bool parse_time(const Event& event, std::int64_t& time_ns) const {
+    std::int64_t ts_ns = 0;
+    if (!parse_us(event.text("ts"), ts_ns) || !is_time(ts_ns)) return false;
+    time_ns = ts_ns - offset_ns_;
+    return is_time(time_ns);
+  }
 
   // Absent, and counted, where the event has no usable times.
   std::optional<Times> times_of(const Event& event) {
-    std::int64_t ts_ns = 0;
+    std::int64_t start_ns = 0;
     std::int64_t duration_ns = 0;
-    if (!parse_us(event.text("ts"), ts_ns)) {
-      assembler_.add_quality(quality::kUnknownKind);
-      return std::nullopt;
-    }
     const std::string_view duration = event.text("dur");
-    if (!duration.empty() && !parse_us(duration, duration_ns)) {
+    if (!parse_time(event, start_ns) || (!duration.empty() && !parse_us(duration, duration_ns))) {
       assembler_.add_quality(quality::kUnknownKind);
       return std::nullopt;
     }
@@ -254,7 +275,11 @@ class Importer {
       assembler_.add_quality(quality::kEndBeforeStart);
       return std::nullopt;
     }
-    return Times{time_ns(ts_ns), time_ns(ts_ns) + duration_ns};
+    if (!is_time(duration_ns) || !is_time(start_ns + duration_ns)) {
+      assembler_.add_quality(quality::kUnknownKind);
+      return std::nullopt;
+    }
+    return Times{start_ns, start_ns + duration_ns};
   }
 
   std::uint32_t thread_of(const Event& event) {
@@ -483,8 +508,8 @@ class Importer {
   }
 
   void add_counter(const Event& event) {
-    std::int64_t ts_ns = 0;
-    if (!parse_us(event.text("ts"), ts_ns)) return assembler_.add_quality(quality::kUnknownKind);
+    std::int64_t time_ns = 0;
+    if (!parse_time(event, time_ns)) return assembler_.add_quality(quality::kUnknownKind);
     const std::string_view name = event.text("name");
     event.for_each_argument([&](const std::string& series, const Value& value) {
       if (!value.is_number) return;
@@ -495,9 +520,7 @@ class Importer {
               ? counter_track(name, series == "value" ? "" : series)
               : counter_track(is_only ? std::string(name) : fmt::format("{} {}", name, series), "");
       assembler_.trace().counter_samples.push_back(
-          {.time_ns = time_ns(ts_ns),
-           .value = std::strtod(value.text.c_str(), nullptr),
-           .track = track});
+          {.time_ns = time_ns, .value = std::strtod(value.text.c_str(), nullptr), .track = track});
     });
   }
 
@@ -506,11 +529,11 @@ class Importer {
     if (event.text("name") != "[memory]") return;
     constexpr std::int64_t kCudaDevice = 1;
     if (event.argument_or("Device Type", 0) != kCudaDevice) return;
-    std::int64_t ts_ns = 0;
-    if (!parse_us(event.text("ts"), ts_ns)) return assembler_.add_quality(quality::kUnknownKind);
+    std::int64_t time_ns = 0;
+    if (!parse_time(event, time_ns)) return assembler_.add_quality(quality::kUnknownKind);
     const std::int64_t bytes = event.argument_or("Bytes", 0);
     Alloc alloc;
-    alloc.time_ns = time_ns(ts_ns);
+    alloc.time_ns = time_ns;
     const std::string_view address = event.argument("Addr");
     std::from_chars(address.data(), address.data() + address.size(), alloc.address);
     alloc.bytes = bytes < 0 ? -std::max(bytes, -std::numeric_limits<std::int64_t>::max()) : bytes;
@@ -560,6 +583,14 @@ class Importer {
     }
   }
 
+  // A file of ours whose steps somebody took out.
+  void refuse_unknown_steps() {
+    Trace& trace = assembler_.trace();
+    for (GpuOp& op : trace.gpu_ops) {
+      if (op.step_index < -1 || op.step_index >= std::ssize(trace.steps)) op.step_index = -1;
+    }
+  }
+
   void start_at_first_event() {
     Trace& trace = assembler_.trace();
     for (const auto& [key, thread_name] : thread_names_) {
@@ -589,95 +620,38 @@ class Importer {
   std::vector<Operator> operators_;
 };
 
-// Finds the events in the stream of values.
-class Handler : public nlohmann::json_sax<json> {
+// Finds the events in the stream of tokens.
+class Reader {
  public:
+  Reader(TolerantJson& source, Importer& importer) : source_(source), importer_(importer) {}
+
+  /// Reads to the end of the document, or as far as it can be read: kEnd, kCut or kError.
   /// `on_event` is called after each event.
-  Handler(Importer& importer, std::function<void()> on_event)
-      : importer_(importer),
-        on_event_(std::move(on_event)) {}
+  template <class OnEvent>
+  TolerantJson::Token read(OnEvent on_event) {
+    using Token = TolerantJson::Token;
+    while (true) {
+      switch (const Token token = source_.next()) {
+        case Token::kKey: key_ = source_.text(); break;
+        case Token::kString: put_string(); break;
+        case Token::kInteger: put_integer(); break;
+        case Token::kDecimal: put_number(); break;
+        case Token::kWord: break;
+        case Token::kBeginObject: begin_object(); break;
+        case Token::kEndObject:
+          if (end_object()) on_event();
+          break;
+        case Token::kBeginArray: begin_array(); break;
+        case Token::kEndArray: stack_.pop_back(); break;
+        case Token::kEnd:
+        case Token::kCut:
+        case Token::kError: return token;
+      }
+    }
+  }
 
   bool is_between_events() const { return stack_.size() == 1 && stack_.back() == Place::kEvents; }
   bool has_events_list() const { return has_events_list_; }
-  const std::string& error() const { return error_; }
-
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t value) override {
-    return put_number(fmt::format_int(value));
-  }
-  bool number_unsigned(number_unsigned_t value) override {
-    return put_number(fmt::format_int(value));
-  }
-  bool number_float(number_float_t, const string_t& text) override {
-    if (Value* value = target()) {
-      value->text = text;
-      value->is_number = true;
-    }
-    return true;
-  }
-  bool string(string_t& text) override {
-    const Place place = here();
-    if (place == Place::kRoot && key_ == "steplens") importer_.read_header(text);
-    if (place == Place::kDevice && key_ == "name") device_name_ = text;
-    if (Value* value = target()) value->text = text;
-    return true;
-  }
-  bool binary(binary_t&) override { return true; }
-  bool key(string_t& text) override {
-    key_ = text;
-    return true;
-  }
-
-  bool start_object(std::size_t) override {
-    Place place = Place::kOther;
-    if (stack_.empty()) {
-      place = Place::kRoot;
-    } else if (here() == Place::kEvents) {
-      place = Place::kEvent;
-      event_.clear();
-    } else if (here() == Place::kEvent && key_ == "args") {
-      place = Place::kArguments;
-    } else if (here() == Place::kDevices) {
-      place = Place::kDevice;
-      device_id_ = -1;
-      device_name_.clear();
-    }
-    stack_.push_back(place);
-    return true;
-  }
-  bool end_object() override {
-    const Place place = here();
-    stack_.pop_back();
-    if (place == Place::kEvent) {
-      importer_.add(event_);
-      on_event_();
-    }
-    if (place == Place::kDevice) importer_.add_device(device_id_, device_name_);
-    return true;
-  }
-  bool start_array(std::size_t) override {
-    Place place = Place::kOther;
-    if (stack_.empty() || (here() == Place::kRoot && key_ == "traceEvents")) {
-      place = Place::kEvents;
-      has_events_list_ = true;
-    } else if (here() == Place::kRoot && key_ == "deviceProperties") {
-      place = Place::kDevices;
-    } else if (here() == Place::kArguments) {
-      place = Place::kArray;
-      array_ = &event_.add_argument(key_);
-    }
-    stack_.push_back(place);
-    return true;
-  }
-  bool end_array() override {
-    stack_.pop_back();
-    return true;
-  }
-  bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
-    error_ = error.what();
-    return false;
-  }
 
  private:
   enum class Place : std::uint8_t {
@@ -700,28 +674,84 @@ class Handler : public nlohmann::json_sax<json> {
     return nullptr;
   }
 
-  bool put_number(const fmt::format_int& number) {
-    const std::string_view text(number.data(), number.size());
+  void put_string() {
     const Place place = here();
-    if (place == Place::kArray) {
-      std::int64_t value = 0;
-      std::from_chars(text.data(), text.data() + text.size(), value);
-      array_->integers.push_back(value);
-    } else if (place == Place::kRoot && key_ == "baseTimeNanoseconds") {
-      std::int64_t value = 0;
-      std::from_chars(text.data(), text.data() + text.size(), value);
-      importer_.set_base_ns(value);
-    } else if (place == Place::kDevice && key_ == "id") {
-      std::from_chars(text.data(), text.data() + text.size(), device_id_);
-    } else if (Value* value = target()) {
-      value->text = text;
+    if (place == Place::kRoot && key_ == "steplens") {
+      importer_.read_header(std::string(source_.text()));
+    }
+    if (place == Place::kDevice && key_ == "name") device_name_ = source_.text();
+    if (Value* value = target()) value->text = source_.text();
+  }
+
+  void put_number() {
+    if (Value* value = target()) {
+      value->text = source_.text();
       value->is_number = true;
     }
+  }
+
+  void put_integer() {
+    const std::string_view text = source_.text();
+    const auto parsed = [&] {
+      std::int64_t value = 0;
+      std::from_chars(text.data(), text.data() + text.size(), value);
+      return value;
+    };
+    const Place place = here();
+    if (place == Place::kArray) {
+      array_->integers.push_back(parsed());
+    } else if (place == Place::kRoot && key_ == "baseTimeNanoseconds") {
+      importer_.set_base_ns(parsed());
+    } else if (place == Place::kDevice && key_ == "id") {
+      device_id_ = parsed();
+    } else {
+      put_number();
+    }
+  }
+
+  void begin_object() {
+    Place place = Place::kOther;
+    if (stack_.empty()) {
+      place = Place::kRoot;
+    } else if (here() == Place::kEvents) {
+      place = Place::kEvent;
+      event_.clear();
+    } else if (here() == Place::kEvent && key_ == "args") {
+      place = Place::kArguments;
+    } else if (here() == Place::kDevices) {
+      place = Place::kDevice;
+      device_id_ = -1;
+      device_name_.clear();
+    }
+    stack_.push_back(place);
+  }
+
+  // Whether it was an event.
+  bool end_object() {
+    const Place place = here();
+    stack_.pop_back();
+    if (place == Place::kDevice) importer_.add_device(device_id_, device_name_);
+    if (place != Place::kEvent) return false;
+    importer_.add(event_);
     return true;
   }
 
+  void begin_array() {
+    Place place = Place::kOther;
+    if (stack_.empty() || (here() == Place::kRoot && key_ == "traceEvents")) {
+      place = Place::kEvents;
+      has_events_list_ = true;
+    } else if (here() == Place::kRoot && key_ == "deviceProperties") {
+      place = Place::kDevices;
+    } else if (here() == Place::kArguments) {
+      place = Place::kArray;
+      array_ = &event_.add_argument(key_);
+    }
+    stack_.push_back(place);
+  }
+
+  TolerantJson& source_;
   Importer& importer_;
-  std::function<void()> on_event_;
   std::vector<Place> stack_;
   std::string key_;
   Event event_;
@@ -729,8 +759,29 @@ class Handler : public nlohmann::json_sax<json> {
   std::int64_t device_id_ = -1;
   std::string device_name_;
   bool has_events_list_ = false;
-  std::string error_;
 };
+
+Trace import_from(TolerantJson& source, const std::string& name, const std::string& file_name,
+                  std::int64_t num_bytes, const RowProgress& progress) {
+  Importer importer(name);
+  Reader reader(source, importer);
+  const TolerantJson::Token end = reader.read([&] {
+    if ((importer.num_events() & 0xFFF) == 0 && progress) {
+      progress(source.num_read_bytes(), num_bytes);
+    }
+  });
+  // The format lets a list of events end without its bracket.
+  const bool is_cut = end == TolerantJson::Token::kCut && importer.num_events() > 0;
+  if (end != TolerantJson::Token::kEnd && !is_cut) {
+    throw ConfigError(fmt::format("{}: damaged JSON near byte {}: {}", name,
+                                  source.num_read_bytes(),
+                                  source.error().empty() ? "it ends here" : source.error()));
+  }
+  if (!reader.has_events_list()) {
+    throw ConfigError(fmt::format("{}: JSON, but no trace: it has no traceEvents", name));
+  }
+  return importer.finish(is_cut && !reader.is_between_events(), source.num_mended(), file_name);
+}
 
 }  // namespace
 
@@ -767,31 +818,17 @@ bool parse_us(std::string_view text, std::int64_t& ns) {
 }
 
 Trace import_chrome_json(const std::filesystem::path& path, const RowProgress& progress) {
-  const std::string name = path.string();
   TolerantJson source(path);
-  Importer importer(name);
   std::error_code ignored;
   const bool is_compressed = source.is_compressed();
   const auto num_bytes =
       is_compressed ? 0 : static_cast<std::int64_t>(std::filesystem::file_size(path, ignored));
-  Handler handler(importer, [&] {
-    if ((importer.num_events() & 0xFFF) == 0 && progress) {
-      progress(source.num_read_bytes(), num_bytes);
-    }
-  });
-  const bool is_whole = json::sax_parse(TolerantJsonIterator(source), TolerantJsonIterator(),
-                                        &handler, json::input_format_t::json, false);
-  // The format lets a list of events end without its bracket.
-  const bool is_cut = !is_whole && source.is_at_end() && importer.num_events() > 0;
-  if (!is_whole && !is_cut) {
-    throw ConfigError(fmt::format("{}: damaged JSON near byte {}: {}", name,
-                                  source.num_read_bytes(), handler.error()));
-  }
-  if (!handler.has_events_list()) {
-    throw ConfigError(fmt::format("{}: JSON, but no trace: it has no traceEvents", name));
-  }
-  return importer.finish(is_cut && !handler.is_between_events(), source.num_mended(),
-                         path.filename().string());
+  return import_from(source, path.string(), path.filename().string(), num_bytes, progress);
+}
+
+Trace import_chrome_text(std::string_view text, const std::string& name) {
+  TolerantJson source(text);
+  return import_from(source, name, name, std::ssize(text), {});
 }
 
 }  // namespace steplens

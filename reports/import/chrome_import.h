@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "harness/trace/trace.h"
@@ -25,6 +26,9 @@ namespace steplens {
 /// `progress` is told the bytes read of those of the file; of an unknown number (0) if it is
 /// compressed. What it throws ends the import.
 Trace import_chrome_json(const std::filesystem::path& path, const RowProgress& progress = {});
+
+/// The same of a document in memory. `name`: what errors and info["source_file"] call it.
+Trace import_chrome_text(std::string_view text, const std::string& name);
 
 /// Nanoseconds of a decimal number of microseconds, rounded to the nearest; without going through
 /// double unless it has an exponent. False if it is none or out of range.

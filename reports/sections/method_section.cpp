@@ -1,31 +1,16 @@
-#include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "reports/format.h"
-#include "reports/pairs.h"
+#include "reports/provenance.h"
 #include "reports/section.h"
 
 namespace steplens {
 namespace {
 
 using nlohmann::json;
-
-// "key: value" of everything in `object` that is one value; objects inside give "outer.inner".
-void append_values(const json& object, const std::string& prefix, Table& table) {
-  if (!object.is_object()) return;
-  for (const auto& [key, value] : object.items()) {
-    const std::string path = prefix.empty() ? key : fmt::format("{}.{}", prefix, key);
-    if (value.is_object()) {
-      append_values(value, path, table);
-    } else if (!value.is_array() && !value.is_null()) {
-      const bool is_known =
-          std::ranges::any_of(table.rows, [&](const auto& row) { return row[0] == path; });
-      if (!is_known) table.rows.push_back({path, format_by_key(key, value)});
-    }
-  }
-}
 
 std::string rule_text(const Manifest& manifest, const Results& results) {
   return fmt::format(
@@ -75,16 +60,9 @@ std::string config_text(const RunConfig& config) {
 std::vector<Part> method_parts(const ReportInput& input) {
   const Manifest& manifest = input.bundle.manifest;
   Table table{.columns = {{"what"}, {"value"}}};
-  table.rows.push_back({"Steplens", manifest.steplens_version});
-  table.rows.push_back({"git", manifest.git_sha + (manifest.is_dirty ? ", changed" : "")});
-  table.rows.push_back({"begun", manifest.created_utc});
-  append_values(manifest.environment, "", table);
-  if (const ArmResult* baseline = baseline_of(input.results)) {
-    const std::vector<const BlockRecord*> blocks = usable_blocks(input.bundle, baseline->name);
-    if (!blocks.empty()) append_values(blocks.front()->environment, "", table);
+  for (auto& [name, value] : provenance_of(input.bundle)) {
+    table.rows.push_back({std::move(name), std::move(value)});
   }
-  append_values(manifest.data, "data", table);
-  std::erase_if(table.rows, [](const auto& row) { return row[1].empty(); });
   return {Paragraph{rule_text(manifest, input.results)},
           Paragraph{work_text(manifest, input.results)}, std::move(table),
           Paragraph{fmt::format("The baseline's whole configuration ({}):",

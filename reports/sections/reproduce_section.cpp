@@ -70,6 +70,8 @@ class Choices {
     return std::ranges::find(choices_, toggle, &Choice::toggle) != choices_.end();
   }
 
+  std::size_t num_toggles() const { return choices_.size(); }
+
   std::string text() const {
     std::vector<std::string> parts;
     parts.reserve(choices_.size());
@@ -115,7 +117,9 @@ std::vector<std::string> choices_of(const Manifest& manifest) {
   }
   std::vector<std::string> words;
   if (!toggles.text().empty()) words.push_back("--toggles " + quoted(toggles.text()));
-  if (!grid.text().empty()) words.push_back("--grid " + quoted(grid.text()));
+  if (!grid.text().empty()) {
+    words.push_back((grid.num_toggles() > 2 ? "--pairs " : "--grid ") + quoted(grid.text()));
+  }
   if (!external.empty()) words.push_back(fmt::format("--arms {}", fmt::join(external, ",")));
   return words;
 }

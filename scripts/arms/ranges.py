@@ -18,6 +18,11 @@ def enable():
     _is_on = True
 
 
+def _is_here():
+    # A compiled function has no modules any more: their names would only break its graph.
+    return _is_on and not torch.compiler.is_compiling()
+
+
 @contextlib.contextmanager
 def _pushed(name):
     torch.cuda.nvtx.range_push(name)
@@ -29,7 +34,7 @@ def _pushed(name):
 
 def named(name):
     """Names the enclosing block: step, micro-step, a phase, or a module."""
-    return _pushed(name) if _is_on else contextlib.nullcontext()
+    return _pushed(name) if _is_here() else contextlib.nullcontext()
 
 
 def _close_node():
@@ -50,6 +55,6 @@ def _begin_node(name):
 def mark(output, module):
     """`output`: what a module returns. Its backward pass, from here on to the next mark that it
     meets, is named after the module. Returns `output`."""
-    if _is_on and output.requires_grad:
+    if _is_here() and output.requires_grad:
         output.register_hook(lambda _gradient: _begin_node(module))
     return output

@@ -1,8 +1,9 @@
 """Token files and the choice of data, with the standard library alone.
 
-The same pure functions as workloads/catalog/{token_file,batcher,data_hash}.h, packed batching only:
-two arms that read one token file with one config consume the same tokens in the same order, and
-their hashes say so. tests/scripts/data_parity_test.py holds values that the C++ tests hold too.
+The same pure functions as workloads/catalog/{token_file,batcher,data_hash}.h (document_rows.py has
+the rows of padded and bucketed batching): two arms that read one token file with one config consume
+the same tokens in the same order, and their hashes say so. tests/scripts/data_parity_test.py holds
+values that the C++ tests hold too.
 """
 
 import hashlib
@@ -71,7 +72,8 @@ class TokenFile:
             return None
         try:
             info = json.loads(path.read_text(encoding="utf-8"))
-            return {key: info[key] for key in ("dtype", "num_tokens", "max_token")}
+            required = {key: info[key] for key in ("dtype", "num_tokens", "max_token")}
+            return required | {"document_end_token": info.get("document_end_token")}
         except (OSError, ValueError, KeyError) as error:
             raise DataError(f"{path}: damaged: {error}") from error
 

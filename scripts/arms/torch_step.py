@@ -7,21 +7,15 @@ rates as the C++ step, on a CPU or one GPU. `steplens matrix --arms torch-eager`
 
 Exit codes: 0 a block.json was written, whatever its status; 2 the config or the data is wrong.
 """
-# Shapes: A micro-batches, B rows, T positions, C channels, H query heads, K key/value heads, D head
-# dim, F FFN width, V vocabulary.
+# Shapes: A micro-batches, B rows, T positions.
 
-import collections
 import contextlib
-import ctypes
 import hashlib
 import math
 import os
 import platform
-import queue
 import resource
-import struct
 import sys
-import threading
 import time
 import warnings
 
@@ -31,11 +25,11 @@ import token_data
 try:
     import sympy  # noqa: F401  torch.optim needs it, and would say so only inside a block.
     import torch
-    import torch.nn.functional as F
     from torch.nn.attention import SDPBackend, sdpa_kernel
-    from torch.utils.checkpoint import checkpoint
 
     import ranges
+    from torch_data import FEEDS, Batches, to_device
+    from torch_model import Model
 except ModuleNotFoundError as error:
     print(f"torch_step.py: this Python has no package {error.name}; the arm needs torch, "
           "typing-extensions, sympy and mpmath", file=sys.stderr)
@@ -50,7 +44,6 @@ BACKENDS = {
 AUTOCAST_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 REFUSALS_OF_ATTENTION = ("No available kernel", "No viable backend")
 WARNINGS = []  # Of this process, in order; see remember_warnings.
-NUM_LOADED_STEPS = 2  # Batches that the loader thread keeps ready.
 
 
 def why_unsupported(config):
@@ -58,8 +51,8 @@ def why_unsupported(config):
     is_cuda = config["device"] == "cuda"
     if is_cuda and not torch.cuda.is_available():
         return "device=cuda: PyTorch finds no GPU here."
-    if config["batching"] != "packed":
-        return f"batching={config['batching']}: this arm packs only."
+    if config.get("compile", "off") != "off":
+        return f"compile={config['compile']}: is of steplens-worker alone; take torch-compile."
     if config["graph"] == "on":
         return "graph=on: this arm is eager; it captures no CUDA graph."
     if config["world_size"] != 1:
@@ -82,286 +75,55 @@ def why_unsupported(config):
     return ""
 
 
-# ---- Model. ----
+# ---- Step. ----
 
 
-class Model:
-    """Llama's architecture on plain operators. Parameters in the order in which they are drawn."""
-
-    TENSORS_PER_BLOCK = 6
-
-    def __init__(self, config, device):
-        self.config = config
-        self.device = device
-        width, num_layers = config["d_model"], config["num_layers"]
-        self.q_width = config["num_heads"] * config["head_dim"]
-        self.kv_width = config["num_kv_heads"] * config["head_dim"]
-        generator = torch.Generator(device).manual_seed(config["seed"])
-        residual_std = 0.02 / math.sqrt(2 * num_layers)
-
-        def matrix(rows, columns, std=0.02):
-            values = torch.empty(rows, columns, device=device)
-            return values.normal_(0.0, std, generator=generator)
-
-        self.parameters = [matrix(config["vocab_size"], width)]
-        for _ in range(num_layers):
-            self.parameters += [
-                torch.ones(width, device=device),
-                matrix(self.q_width + 2 * self.kv_width, width),
-                matrix(width, self.q_width, residual_std),
-                torch.ones(width, device=device),
-                matrix(2 * config["ffn_width"], width),
-                matrix(width, config["ffn_width"], residual_std),
-            ]
-        self.parameters += [torch.ones(width, device=device), matrix(config["vocab_size"], width)]
-        for parameter in self.parameters:
-            parameter.requires_grad_(True)
-        if config["frozen"] == "embeddings":
-            self.parameters[0].requires_grad_(False)
-
-        half = torch.arange(0, config["head_dim"], 2, device=device, dtype=torch.float32)
-        frequency = torch.pow(config["rope_base"], half * (-1.0 / config["head_dim"]))
-        positions = torch.arange(config["sequence_length"], device=device, dtype=torch.float32)
-        angle_TD = torch.outer(positions, frequency).repeat(1, 2)
-        self.cos_TD, self.sin_TD = angle_TD.cos(), angle_TD.sin()
-
-    def trained(self):
-        return [parameter for parameter in self.parameters if parameter.requires_grad]
-
-    def norm(self, x_BTC, weight):
-        return F.rms_norm(x_BTC, (x_BTC.size(-1),), weight, self.config["norm_epsilon"])
-
-    def rotate(self, x_BHTD):
-        first, second = x_BHTD.chunk(2, dim=3)
-        cos_TD, sin_TD = self.cos_TD.to(x_BHTD.dtype), self.sin_TD.to(x_BHTD.dtype)
-        return x_BHTD * cos_TD + torch.cat((-second, first), dim=3) * sin_TD
-
-    def block(self, layer, x_BTC, norm1, wqkv, wo, norm2, w13, w2):
-        name = f"block {layer}"
-        with ranges.named(name):
-            with ranges.named("attention"):
-                x_BTC = ranges.mark(self.attention(x_BTC, norm1, wqkv, wo), f"{name}/attention")
-            with ranges.named("mlp"):
-                gate, up = F.linear(self.norm(x_BTC, norm2), w13).chunk(2, dim=2)
-                return ranges.mark(x_BTC + F.linear(F.silu(gate) * up, w2), f"{name}/mlp")
-
-    def attention(self, x_BTC, norm1, wqkv, wo):
-        config = self.config
-        num_rows, length, _ = x_BTC.shape
-
-        def heads(part, num_heads):
-            return part.view(num_rows, length, num_heads, config["head_dim"]).transpose(1, 2)
-
-        qkv = F.linear(self.norm(x_BTC, norm1), wqkv)
-        q, k, v = qkv.split((self.q_width, self.kv_width, self.kv_width), dim=2)
-        y_BHTD = F.scaled_dot_product_attention(
-            self.rotate(heads(q, config["num_heads"])),
-            self.rotate(heads(k, config["num_kv_heads"])),
-            heads(v, config["num_kv_heads"]),
-            is_causal=True,
-            enable_gqa=config["num_heads"] != config["num_kv_heads"])
-        y_BTC = y_BHTD.transpose(1, 2).reshape(num_rows, length, self.q_width)
-        return x_BTC + F.linear(y_BTC, wo)
-
-    def loss_sum(self, tokens_BT, targets_BT):
-        """Sum of the cross-entropies of all positions whose target is not ignored."""
-        with ranges.named("embedding"):
-            x_BTC = ranges.mark(F.embedding(tokens_BT, self.parameters[0]), "embedding")
-        first_of_blocks = range(1, len(self.parameters) - 2, self.TENSORS_PER_BLOCK)
-        for layer, first in enumerate(first_of_blocks):
-            weights = self.parameters[first:first + self.TENSORS_PER_BLOCK]
-            if self.config["checkpoint"] == "full":
-                # Nothing random to restore: there is no dropout.
-                x_BTC = checkpoint(self.block, layer, x_BTC, *weights, use_reentrant=False,
-                                   preserve_rng_state=False)
-            else:
-                x_BTC = self.block(layer, x_BTC, *weights)
-        with ranges.named("norm"):
-            h_BTC = ranges.mark(self.norm(x_BTC, self.parameters[-2]), "norm")
-        with ranges.named("head"):
-            logits_BTV = ranges.mark(F.linear(h_BTC, self.parameters[-1]), "head")
-        with ranges.named("loss"):
-            loss = F.cross_entropy(logits_BTV.view(-1, self.config["vocab_size"]),
-                                   targets_BT.reshape(-1), reduction="sum", ignore_index=-100)
-            return ranges.mark(loss, "loss")
-
-    @torch.no_grad()
-    def weights_hash(self):
-        """SHA-256 over two sums of each parameter's bits, int64 with wrap-around."""
-        digest = hashlib.sha256()
-        chunk = 1 << 24  # A large vocabulary's matrix as int64 is gigabytes; sums add up in parts.
-        for parameter in self.parameters:
-            bits = parameter.contiguous().view(torch.int32).view(-1)
-            total = weighted = torch.zeros((), dtype=torch.int64, device=self.device)
-            for begin in range(0, bits.numel(), chunk):
-                part = bits[begin:begin + chunk].to(torch.int64)
-                index = torch.arange(begin, begin + part.numel(), device=self.device)
-                total = total + part.sum()
-                weighted = weighted + (part * (index % 65521 + 1)).sum()
-            digest.update(struct.pack("<2q", total.item(), weighted.item()))
-        return digest.hexdigest()
+def make_optimizer(config, parameters):
+    """AdamW with decay on matrices only."""
+    matrices = [parameter for parameter in parameters if parameter.dim() >= 2]
+    norms = [parameter for parameter in parameters if parameter.dim() < 2]
+    return torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": config["weight_decay"]},
+         {"params": norms, "weight_decay": 0.0}],
+        lr=config["learning_rate"], betas=(config["beta1"], config["beta2"]),
+        eps=config["epsilon"], foreach=config["optimizer"] == "foreach",
+        # multi_tensor is Steplens's own: the nearest thing here.
+        fused=config["optimizer"] in ("fused", "multi_tensor"))
 
 
-# ---- Data: batches (A, 2, B, T) of int64, inputs and targets. ----
+class EagerPass:
+    """How the loss of a micro-batch is computed. torch_compile_step.py has one that compiles."""
 
+    def __init__(self, config, model, arm):
+        self.loss_sum = model.loss_sum
 
-class Batches:
-    """Makes the batch of one step; remembers as int32 what was made, to be hashed afterwards."""
+    def prepare(self, run_pass):
+        """Before the first step; `run_pass()` does forward and backward of the first batch and
+        leaves no trace. Returns `compile_ns` of the block, or None."""
+        return None
 
-    def __init__(self, file, config, first_step, num_steps):
-        token_type = {"uint16": torch.uint16, "uint32": torch.uint32}[file.dtype]
-        self.tokens = torch.frombuffer(file.mapping, dtype=token_type, offset=file.offset_bytes)
-        self.offsets = token_data.span_offsets(file.num_tokens, config, first_step, num_steps)
-        self.length = config["sequence_length"]
-        self.num_rows = token_data.effective_global_batch(config)
-        self.num_micro_batches = config["accumulation"]
-        self.is_pinned = config["data"] == "pinned"
-        self.made = []
-
-    def offsets_of(self, step):
-        return self.offsets[step * self.num_rows:(step + 1) * self.num_rows]
-
-    def make(self, step):
-        micro_rows = self.num_rows // self.num_micro_batches
-        batch_A2BT = torch.empty(self.num_micro_batches, 2, micro_rows, self.length,
-                                 dtype=torch.int64, pin_memory=self.is_pinned)
-        for row, offset in enumerate(self.offsets_of(step)):
-            pair_2T = batch_A2BT[row // micro_rows, :, row % micro_rows]
-            pair_2T[0].copy_(self.tokens[offset:offset + self.length])
-            pair_2T[1].copy_(self.tokens[offset + 1:offset + self.length + 1])
-        self.made.append(batch_A2BT.to(torch.int32))
-        return batch_A2BT
-
-    def data_hash(self, num_steps):
-        digest = hashlib.sha256()
-        for batch_A2BT in self.made[:num_steps]:
-            rows_AB2T = batch_A2BT.transpose(1, 2).contiguous()
-            digest.update(ctypes.string_at(rows_AB2T.data_ptr(), rows_AB2T.nbytes))
-        return digest.hexdigest()
-
-
-class Loader:
-    """A thread that makes batches ahead."""
-
-    def __init__(self, batches, num_steps):
-        self.batches = batches
-        self.num_steps = num_steps
-        self.ready = queue.Queue(NUM_LOADED_STEPS)
-        self.is_stopping = threading.Event()
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def _put(self, item):
-        while not self.is_stopping.is_set():
-            try:
-                return self.ready.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-
-    def _run(self):
-        try:
-            for step in range(self.num_steps):
-                if self.is_stopping.is_set():
-                    return
-                self._put(self.batches.make(step))
-        except BaseException as error:  # Raised again where the batch is missed.
-            self._put(error)
-
-    def take(self):
-        item = self.ready.get()
-        if isinstance(item, BaseException):
-            raise item
-        return item
-
-    def stop(self):
-        self.is_stopping.set()
-        self.thread.join()
-
-
-class SyncFeed:
-    """Each batch is made and copied inside the step."""
-
-    def __init__(self, batches, num_steps, device):
-        self.batches, self.device = batches, device
-        self.num_fed = 0
-
-    def next(self):
-        self.num_fed += 1
-        return self.batches.make(self.num_fed - 1).to(self.device)
-
-    def stop(self):
+    def begin_step(self):
         pass
 
+    def num_compilations(self):
+        return 0
 
-class PrefetchFeed:
-    """A thread makes the batches; the copy is part of the step."""
-
-    def __init__(self, batches, num_steps, device):
-        self.device = device
-        self.loader = Loader(batches, num_steps)
-
-    def next(self):
-        return self.loader.take().to(self.device)
-
-    def stop(self):
-        self.loader.stop()
+    def summarize(self, record, warmup, steps):
+        """Adds to the record's evidence, after the last step."""
 
 
-class PinnedFeed:
-    """A thread makes the batches in page-locked memory; they travel one step ahead."""
-
-    def __init__(self, batches, num_steps, device):
-        self.device = device
-        self.loader = Loader(batches, num_steps)
-        self.num_left = num_steps
-        self.copy_stream = torch.cuda.Stream()
-        self.travelling = collections.deque()
-
-    def _enqueue_copy(self):
-        host = self.loader.take()
-        self.num_left -= 1
-        with torch.cuda.stream(self.copy_stream):
-            batch = host.to(self.device, non_blocking=True)
-            arrived = torch.cuda.Event()
-            arrived.record()
-        self.travelling.append((batch, arrived))
-
-    def next(self):
-        if not self.travelling:
-            self._enqueue_copy()
-        batch, arrived = self.travelling.popleft()
-        stream = torch.cuda.current_stream()
-        stream.wait_event(arrived)
-        batch.record_stream(stream)  # Its memory belongs to the copy stream.
-        if self.num_left > 0:
-            self._enqueue_copy()
-        return batch
-
-    def stop(self):
-        self.loader.stop()
-
-
-FEEDS = {"sync": SyncFeed, "prefetch": PrefetchFeed, "pinned": PinnedFeed}
-
-
-# ---- Step. ----
+make_pass = EagerPass
 
 
 class TrainStep:
     """One optimizer step. What it logs stays on the device until the measured steps are over."""
 
-    def __init__(self, config, device, max_steps):
+    def __init__(self, config, device, max_steps, arm=""):
         self.config = config
         self.device = device
         self.model = Model(config, device)
-        matrices = [p for p in self.model.trained() if p.dim() >= 2]
-        norms = [p for p in self.model.trained() if p.dim() < 2]
-        self.optimizer = torch.optim.AdamW(
-            [{"params": matrices, "weight_decay": config["weight_decay"]},
-             {"params": norms, "weight_decay": 0.0}],
-            lr=config["learning_rate"], betas=(config["beta1"], config["beta2"]),
-            eps=config["epsilon"], foreach=config["optimizer"] == "foreach",
-            fused=config["optimizer"] == "fused")
+        self.passes = make_pass(config, self.model, arm)
+        self.optimizer = make_optimizer(config, self.model.trained())
         self.scaler = torch.amp.GradScaler(device.type, enabled=config["precision"] == "fp16")
         self.log = torch.zeros(max_steps, 2, device=device)  # Loss, gradient norm.
         self.learning_rates = []
@@ -370,19 +132,32 @@ class TrainStep:
         dtype = AUTOCAST_TYPES.get(self.config["precision"])
         return torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
 
-    def run(self, batch_A2BT, num_loss_tokens):
+    def accumulate(self, batch, num_loss_tokens):
+        """Forward and backward of every micro-batch. The loss, on the device."""
         self.optimizer.zero_grad(set_to_none=True)
+        self.passes.begin_step()
         weight = 1.0 / num_loss_tokens
         total = torch.zeros((), device=self.device)
-        for tokens_BT, targets_BT in batch_A2BT:
+        for tokens_BT, targets_BT in batch:
             with ranges.named("micro-step"):
                 with ranges.named("forward"), self.autocast():
-                    loss = self.model.loss_sum(tokens_BT, targets_BT) * weight
+                    loss = self.passes.loss_sum(tokens_BT, targets_BT) * weight
                 with ranges.named("backward"):
                     self.scaler.scale(loss).backward()
                 total += loss.detach()
                 if self.config["sync_every_micro_step"] == "on":
                     loss.item()
+        return total
+
+    def prepare(self, batch, num_loss_tokens):
+        def run_pass():
+            self.accumulate(batch, num_loss_tokens)
+            self.optimizer.zero_grad(set_to_none=True)
+
+        return self.passes.prepare(run_pass)
+
+    def run(self, batch, num_loss_tokens):
+        total = self.accumulate(batch, num_loss_tokens)
         step_index = len(self.learning_rates)
         self.learning_rates.append(block_protocol.learning_rate_at(self.config, step_index))
         for group in self.optimizer.param_groups:
@@ -473,7 +248,7 @@ class BlockRun:
         self.num_warmup = block["num_warmup_steps"]
         self.num_measured = 0 if block["kind"] == "pilot" else block["num_measured_steps"]
         self.num_steps_run = 0
-        self.events = []  # By step: whether the allocator went to the driver.
+        self.events = []  # By step: whether something happened that is no part of a step.
         self.file = token_data.TokenFile(block["data_path"])
         self.file.check_fits(self.config)
 
@@ -482,42 +257,53 @@ class BlockRun:
         if self.block["kind"] in ("trace", "graph-trace", "counters"):
             ranges.enable()
         self.record["environment"] = self.environment()
-        self.train_step = TrainStep(self.config, self.device, num_steps)
+        self.train_step = TrainStep(self.config, self.device, num_steps, self.record["arm"])
         self.record["weights_hash"] = self.train_step.model.weights_hash()
         if self.is_cuda:
             torch.cuda.empty_cache()
-        batches = Batches(self.file, self.config, self.block["first_data_step_index"], num_steps)
-        self.feed = FEEDS[self.config["data"]](batches, num_steps, self.device)
-        try:
-            with sdpa_kernel([BACKENDS[self.config["attention"]]]):
+        batches = Batches(self.file, self.config, self.block["first_data_step_index"], num_steps,
+                          self.num_warmup)
+        self.batches = batches
+        with sdpa_kernel([BACKENDS[self.config["attention"]]]):
+            first = to_device(batches.build(0), self.device)
+            self.record["compile_ns"] = self.train_step.prepare(first, batches.counts(0)[2])
+            del first
+            self.feed = FEEDS[self.config["data"]](batches, num_steps, self.device)
+            try:
                 phases = self.run_pilot() if self.block["kind"] == "pilot" else self.run_fixed()
-        finally:
-            self.feed.stop()
+            finally:
+                self.feed.stop()
         self.record["memory"] = self.memory()
         first = 0
         for name, arrays in zip(("warmup", "steps"), phases):
             self.train_step.fill_log(arrays, first)
             first += len(arrays)
             self.record[name] = arrays.to_json()
+        self.fill_data_hashes()
+        self.record["final_weights_hash"] = self.train_step.model.weights_hash()
+        self.train_step.passes.summarize(self.record, *phases)
+        self.check_finite()
+
+    def fill_data_hashes(self):
+        batches = self.batches
         self.record["data_hash"] = batches.data_hash(self.num_steps_run)
         self.record["data_set_hash"] = token_data.data_set_hash(
             self.file.tokens, batches.offsets[:self.num_steps_run * batches.num_rows],
             self.config["sequence_length"])
-        self.record["final_weights_hash"] = self.train_step.model.weights_hash()
-        self.check_finite()
 
     def run_step(self, arrays, clock):
-        num_before = self.num_allocator_events()
+        num_before = self.num_events()
         with ranges.named("step"):
             start_ns = time.perf_counter_ns()
             with ranges.named("data"):
-                batch_A2BT = self.feed.next()
+                batch = self.feed.next()
             arrays.data_wait_ns.append(time.perf_counter_ns() - start_ns)
-            num_tokens = batch_A2BT.numel() // 2  # Packed: every position is a token with a target.
-            for counts in (arrays.num_positions, arrays.num_valid_tokens, arrays.num_loss_tokens):
-                counts.append(num_tokens)
-            self.train_step.run(batch_A2BT, num_tokens)
-        self.events.append(self.num_allocator_events() != num_before)
+            counts = self.batches.counts(self.num_steps_run)
+            arrays.num_positions.append(counts[0])
+            arrays.num_valid_tokens.append(counts[1])
+            arrays.num_loss_tokens.append(counts[2])
+            self.train_step.run(batch, counts[2])
+        self.events.append(self.num_events() != num_before)
         self.num_steps_run += 1
         return clock.end_step()
 
@@ -574,6 +360,10 @@ class BlockRun:
         phases = everything.split(num_warmup)
         self.record["measured_wall_ns"] = sum(phases[1].step_wall_ns)
         return phases
+
+    def num_events(self):
+        """Trips of the allocator to the driver, and compilations: neither belongs to a step."""
+        return self.num_allocator_events() + self.train_step.passes.num_compilations()
 
     def num_allocator_events(self):
         if not self.is_cuda:

@@ -66,6 +66,13 @@ TEST(AllToggles, LevelsForAGpuOrSeveralRanksSayWhyNotOnOneCpu) {
   const std::set<std::string> elsewhere = {"attention=mem_efficient",
                                            "attention=cudnn",
                                            "graph=on",
+                                           "optimizer=multi_tensor",
+                                           "weights=bf16_master",
+                                           "norm=fused",
+                                           "rope=fused",
+                                           "mlp=fused",
+                                           "loss=fused",
+                                           "embedding=fused",
                                            "precision=tf32",
                                            "precision=bf16",
                                            "precision=fp16",
@@ -145,6 +152,37 @@ TEST(WhyNot, RefusesWhatAGraphCannotHold) {
   EXPECT_EQ(why_not(config), "");
   config.optimizer = Optimizer::kForeach;
   EXPECT_NE(why_not(config), "") << "fp16 without the fused optimizer reads the overflow flag";
+}
+
+TEST(WhyNot, KeepsOurKernelsOutOfACompiledPackage) {
+  RunConfig config = baseline_config(Device::kCuda, "gpt2-124m");
+  config.compile = Compile::kAoti;
+  config.optimizer = Optimizer::kMultiTensor;
+  EXPECT_EQ(why_not(config), "");
+  for (Operators RunConfig::* const part : {&RunConfig::norm, &RunConfig::rope, &RunConfig::mlp,
+                                            &RunConfig::loss, &RunConfig::embedding}) {
+    config.*part = Operators::kFused;
+    EXPECT_NE(why_not(config).find("compile=aoti"), std::string_view::npos);
+    config.*part = Operators::kAten;
+  }
+  config.weights = Weights::kBf16Master;
+  EXPECT_NE(why_not(config).find("fp32 weights"), std::string_view::npos);
+  config.compile = Compile::kOff;
+  EXPECT_EQ(why_not(config), "");
+  config.precision = Precision::kTf32;
+  EXPECT_NE(why_not(config).find("precision=bf16"), std::string_view::npos);
+}
+
+TEST(WhyNot, FusedOperatorsTakeBf16AndFp32) {
+  RunConfig config = baseline_config(Device::kCuda, "gpt2-124m");
+  config.loss = Operators::kFused;
+  config.graph = true;
+  config.checkpoint = Checkpoint::kFull;
+  for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
+    config.precision = precision;
+    config.optimizer = Optimizer::kMultiTensor;
+    EXPECT_EQ(why_not(config).empty(), precision == Precision::kBf16) << name_of(precision);
+  }
 }
 
 TEST(AllModels, HaveTheParametersOfTheirNames) {

@@ -6,7 +6,8 @@
 // (SIGSEGV), exit (code 7 and a message), hang, deaf (hangs and ignores SIGTERM), oom, nan,
 // invalid, unsupported, garbage (no JSON), wrong (another arm's block), nofile, short (one step too
 // few), late-crash (dies after writing), chatty (prints much), path (fails and names a path), slow
-// (sleeps 200 ms), very-slow (1.2 s). STEPLENS_FAKE_SLEEP_MS: sleep of every block.
+// (sleeps 200 ms), very-slow (1.2 s), slower (its steps take 1.5 times as long).
+// STEPLENS_FAKE_SLEEP_MS: sleep of every block.
 
 #include <chrono>
 #include <cmath>
@@ -131,6 +132,7 @@ nlohmann::json counters_of(const RunConfig& config) {
     case Optimizer::kLoop: counters["aten::lerp_"] = 10; break;
     case Optimizer::kForeach: counters["aten::_foreach_lerp_"] = 2; break;
     case Optimizer::kFused: counters["aten::_fused_adamw_"] = 1; break;
+    case Optimizer::kMultiTensor: counters["multi_tensor_updates"] = 1; break;
   }
   return counters;
 }
@@ -139,7 +141,8 @@ BlockRecord make_record(const BlockConfig& block, std::string_view behaviour) {
   // Every process has noise of its own, also a second attempt at the same slot.
   const std::string name = block.output_folder.filename().string();
   SplitMix64 random(std::stoull(sha256_hex(name).substr(0, 15), nullptr, 16));
-  const double block_factor = std::exp(kBlockNoise * random.normal());
+  const double block_factor =
+      std::exp(kBlockNoise * random.normal()) * (behaviour == "slower" ? 1.5 : 1);
   BlockRecord record{.kind = block.kind,
                      .arm = block.arm,
                      .round_index = block.round_index,

@@ -6,14 +6,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tests/fuzz/check_trace.h"
 #include <zstd.h>
 
 #include "harness/error.h"
@@ -264,37 +263,6 @@ bool is_small(std::span<const std::byte> file) {
     num_raw_bytes += place.header.num_raw_bytes;
   }
   return num_rows <= kMaxRows && num_raw_bytes <= kMaxRawBytes;
-}
-
-void require(bool is_true, const char* what) {
-  if (is_true) return;
-  std::fprintf(stderr, "%s\n", what);
-  std::abort();
-}
-
-// What the promise of read_trace means to those who use its rows.
-void check_references(const Trace& trace) {
-  const auto is_row = [](std::uint32_t row, std::size_t size) {
-    return row == kNoRow || row < size;
-  };
-  for (const GpuOp& op : trace.gpu_ops) {
-    require(op.name < trace.strings.size() && is_row(op.range, trace.ranges.size()) &&
-                is_row(op.launch_shape, trace.launch_shapes.size()) && op.step_index >= -1 &&
-                op.step_index < static_cast<std::int64_t>(trace.steps.size()),
-            "gpu_op");
-    if (op.kind == GpuOpKind::kOperator) {
-      require(is_row(op.stream_id, trace.threads.size()), "stream_id");
-    }
-    require(name_of(op.phase).size() + name_of(op.kind).size() > 0, "enum");
-  }
-  for (const Api& api : trace.apis) {
-    require(api.name < trace.strings.size() && is_row(api.thread, trace.threads.size()) &&
-                is_row(api.range_instance, trace.range_instances.size()),
-            "api");
-  }
-  for (const RangeInstance& instance : trace.range_instances) {
-    require(is_row(instance.range, trace.ranges.size()), "range_instance");
-  }
 }
 
 }  // namespace

@@ -30,6 +30,10 @@ inline constexpr Level kGraph[] = {
     {.name = "off", .apply = [](RunConfig& c) { c.graph = false; }},
     {.name = "on", .apply = [](RunConfig& c) { c.graph = true; }, .why_not = no_graph},
 };
+inline constexpr Level kCompile[] = {
+    {.name = "off", .apply = [](RunConfig& c) { c.compile = Compile::kOff; }},
+    {.name = "aoti", .apply = [](RunConfig& c) { c.compile = Compile::kAoti; }},
+};
 inline constexpr Level kAccumulation[] = {
     {.name = "1", .apply = [](RunConfig& c) { c.num_accumulation = 1; }},
     {.name = "2", .apply = [](RunConfig& c) { c.num_accumulation = 2; }},
@@ -54,6 +58,7 @@ inline constexpr Toggle kToggles[] = {
      .key = "graph",
      .levels = kGraph,
      .is_in_default_matrix = true},
+    {.name = "compile", .summary = "compiled step", .key = "compile", .levels = kCompile},
     {.name = "accumulation",
      .summary = "micro-steps",
      .key = "accumulation",

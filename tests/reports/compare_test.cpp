@@ -135,5 +135,36 @@ TEST(ComparisonOutputs, HoldTheSameNumbers) {
                           "EQUIVALENT", "REGRESSION"));
 }
 
+TEST(CompareBundles, FindsMemoryThatGrewOnlyWhereAsked) {
+  const EightRounds steps;
+  BundleBuilder before = two_arms(steps.base, steps.fast);
+  BundleBuilder after = two_arms(steps.base, steps.fast);
+  before.edit_blocks("optimizer=fused",
+                     [](BlockRecord& block) { block.memory["peak_allocated_bytes"] = 1000; });
+  after.edit_blocks("optimizer=fused",
+                    [](BlockRecord& block) { block.memory["peak_allocated_bytes"] = 1060; });
+  EXPECT_FALSE(compare_bundles(before.bundle(), after.bundle()).has_regression);
+  EXPECT_FALSE(compare_bundles(before.bundle(), after.bundle(), {.memory_threshold_ratio = 0.06})
+                   .has_regression);
+  const BundleComparison comparison =
+      compare_bundles(before.bundle(), after.bundle(), {.memory_threshold_ratio = 0.05});
+  EXPECT_DOUBLE_EQ(*arm_of(comparison, "optimizer=fused").peak_ratio, 1.06);
+  EXPECT_EQ(arm_of(comparison, "optimizer=fused").reason, "peak memory changed by +6.0 %");
+  EXPECT_TRUE(comparison.has_regression);
+}
+
+// The grammar of workflow commands: %, CR and LF are escaped; in properties colon and comma too.
+TEST(GithubAnnotations, AreErrorsForRegressionsAndWarningsForOtherExperiments) {
+  BundleComparison comparison{
+      .arms = {{.name = "a,b:c", .is_regression = true, .reason = "rate changed by -3.0 %"},
+               {.name = "fine"}},
+      .differences = {"gpu_name: A against B"},
+      .has_regression = true};
+  EXPECT_EQ(github_annotations(comparison),
+            "::warning title=Steplens%3A not the same experiment::gpu_name: A against B\n"
+            "::error title=Steplens regression%3A a%2Cb%3Ac::rate changed by -3.0 %25\n");
+  EXPECT_EQ(github_annotations({}), "::notice title=Steplens::No regression is proven.\n");
+}
+
 }  // namespace
 }  // namespace steplens

@@ -175,21 +175,82 @@ TEST_F(ImportChrome, MendsWhatProfilersAreKnownFor) {
   EXPECT_GE(trace.info["num_mended"], 10);
 }
 
-TEST(TolerantJson, PassesValidJsonUnchanged) {
-  const TemporaryFolder folder;
-  const fs::path path = folder.path() / "valid.json";
-  const std::string text =
-      R"({"a\"b" : ["\\", "\ud83d\ude00\u00e9", "c, d: {e}", -1.5e-3, 1E5, true, null, []], "f":{}})"
-      "\n" +
-      std::string(300, ' ');
-  std::ofstream(path) << text;
-  TolerantJson source(path);
-  std::string read;
-  for (; source.peek() != TolerantJson::kEnd; source.advance()) {
-    read += static_cast<char>(source.peek());
+// "key:a string:b integer:3 {": every token with its text.
+std::string tokens_of(TolerantJson& source) {
+  using Token = TolerantJson::Token;
+  std::string text;
+  while (true) {
+    const auto with_text = [&](std::string_view kind) {
+      text += fmt::format("{}:{} ", kind, source.text());
+    };
+    switch (source.next()) {
+      case Token::kBeginObject: text += "{ "; break;
+      case Token::kEndObject: text += "} "; break;
+      case Token::kBeginArray: text += "[ "; break;
+      case Token::kEndArray: text += "] "; break;
+      case Token::kKey: with_text("key"); break;
+      case Token::kString: with_text("string"); break;
+      case Token::kInteger: with_text("integer"); break;
+      case Token::kDecimal: with_text("decimal"); break;
+      case Token::kWord: with_text("word"); break;
+      case Token::kEnd: return text + "end";
+      case Token::kCut: return text + "cut";
+      case Token::kError: return text + "error";
+    }
   }
-  EXPECT_EQ(read, text);
+}
+
+std::string tokens_of(std::string_view text) {
+  TolerantJson source(text);
+  return tokens_of(source);
+}
+
+TEST(TolerantJson, ReadsValidJson) {
+  TolerantJson source(
+      std::string_view(R"({"a\"b" : ["\\", "\ud83d\ude00\u00e9\n", "c, d: {e}", -1.5e-3, 1E5, 0, -7,
+    true, null, []], "f":{}} what follows)"));
+  EXPECT_EQ(tokens_of(source),
+            "{ key:a\"b [ string:\\ string:\xF0\x9F\x98\x80\xC3\xA9\n string:c, d: {e} "
+            "decimal:-1.5e-3 decimal:1E5 integer:0 integer:-7 word:true word:null [ ] ] key:f { } "
+            "} end");
   EXPECT_EQ(source.num_mended(), 0);
+}
+
+TEST(TolerantJson, AgreesWithAStrictParserOnStringsAcrossItsWindow) {
+  // Strings of every length around the size of a read, so that each kind of character lies once
+  // across its end.
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "strings.json";
+  nlohmann::json strings = nlohmann::json::array();
+  std::string text(1'048'400, 'x');
+  strings.push_back(text);
+  for (int i = 0; i < 40; ++i) {
+    strings.push_back("\xF0\x9F\x98\x80 \xC3\xA9\"\\\n\x01" + std::string(i % 7, 'y'));
+  }
+  std::ofstream(path) << strings.dump(1, ' ', /*ensure_ascii=*/true) << strings.dump();
+  TolerantJson source(path);
+  ASSERT_EQ(source.next(), TolerantJson::Token::kBeginArray);
+  for (const nlohmann::json& string : strings) {
+    ASSERT_EQ(source.next(), TolerantJson::Token::kString);
+    ASSERT_EQ(source.text(), string.get<std::string>());
+  }
+  EXPECT_EQ(source.next(), TolerantJson::Token::kEndArray);
+  EXPECT_EQ(source.next(), TolerantJson::Token::kEnd);
+  EXPECT_EQ(source.num_mended(), 0);
+}
+
+TEST(TolerantJson, MendsCommasAndWordsAndRefusesTheRest) {
+  EXPECT_EQ(tokens_of(R"({"a":[1,],"b":-Infinity,})"),
+            "{ key:a [ integer:1 ] key:b word:null } end");
+  EXPECT_EQ(tokens_of("[1 2]"), "[ integer:1 error");
+  EXPECT_EQ(tokens_of("[01]"), "[ error");
+  EXPECT_EQ(tokens_of("[1.]"), "[ error");
+  EXPECT_EQ(tokens_of("{1:2}"), "{ error");
+  EXPECT_EQ(tokens_of("[1}"), "[ integer:1 error");
+  EXPECT_EQ(tokens_of("[,1]"), "[ error");
+  EXPECT_EQ(tokens_of("[1,2"), "[ integer:1 integer:2 cut");
+  EXPECT_EQ(tokens_of(R"({"a": "b)"), "{ key:a cut");
+  EXPECT_EQ(tokens_of(""), "cut");
 }
 
 TEST_F(ImportChrome, ATraceThatEndsInTheMiddleGivesWhatItHas) {
@@ -332,6 +393,15 @@ TEST_F(ImportChrome, ASmallTraceComesBackAfterTimesBeforeTheStart) {
   EXPECT_EQ(copy.apis[1].range_instance, 0U);
   EXPECT_EQ(copy.range_instances[1].parent, 0U);
   EXPECT_EQ(trace.info, copy.info);
+}
+
+TEST_F(ImportChrome, StepsThatAreNotThereAreNone) {
+  const Trace trace = import_text(
+      R"json({"steplens":"{\"schema_version\":1,\"ts_offset_ns\":0,\"info\":{},\"quality\":{},
+      \"threads\":[],\"devices\":[],\"counter_tracks\":[],\"op_names\":[]}","traceEvents":[
+      {"ph":"X","cat":"kernel","name":"a","pid":2,"tid":7,"ts":1,"dur":1,"args":{"step_index":2}}]})json");
+  ASSERT_THAT(trace.gpu_ops, SizeIs(1));
+  EXPECT_EQ(trace.gpu_ops[0].step_index, -1);
 }
 
 TEST_F(ImportChrome, FuzzedNamesComeBack) {

@@ -138,6 +138,15 @@ constexpr Named kNames[] = {
     {"aten::addmm", kGemm},
     {"aten::linear", kGemm},
     {"triton_mm", kGemm},
+    // Ours
+    {"void steplens::(anonymous namespace)::rms_norm_backward_kernel<float>(...)", kNorm},
+    {"void steplens::(anonymous namespace)::rope_qkv_kernel<__nv_bfloat16>(...)", kElementwise},
+    {"void steplens::(anonymous namespace)::swiglu_forward_kernel<float>(...)", kElementwise},
+    {"void steplens::(anonymous namespace)::cross_entropy_row_in_shared_kernel<__nv_bfloat16>(...)",
+     kLoss},
+    {"steplens::(anonymous namespace)::embedding_sum_kernel(...)", kEmbedding},
+    {"steplens::(anonymous namespace)::gradient_norm_partial_kernel(...)", kReduction},
+    {"steplens::(anonymous namespace)::adamw_update_kernel(...)", kOptimizer},
     // Unknown
     {"spin_kernel(long)", kOther},
     {"void at_cuda_detail::cub::DeviceRadixSortOnesweepKernel<...>", kOther},

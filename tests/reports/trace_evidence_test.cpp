@@ -62,6 +62,34 @@ TEST_F(TraceEvidence, CountsSoftmaxOnlyInAttention) {
   EXPECT_DOUBLE_EQ(count("kernels"), 1.0);
 }
 
+TEST_F(TraceEvidence, TellsOurKernelsFromOthersOfTheSamePart) {
+  for (const char* name :
+       {"void steplens::(anonymous namespace)::rms_norm_forward_kernel<float>(...)",
+        "_ZN8steplens51_GLOBAL__N__rms_norm_backward_kernelIfEEvPKf",
+        "void steplens::(anonymous namespace)::rope_qkv_kernel<float>(...)",
+        "void steplens::(anonymous namespace)::swiglu_backward_kernel<float>(...)",
+        "void steplens::(anonymous namespace)::cross_entropy_two_pass_kernel<float>(...)",
+        "steplens::(anonymous namespace)::embedding_sum_kernel(...)",
+        "steplens::(anonymous namespace)::adamw_update_kernel(...)",
+        "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float, true>",
+        "void at::native::vectorized_elementwise_kernel<4, at::native::silu_kernel(...)>",
+        "void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float, "
+        "at::native::(anonymous namespace)::LogSoftMaxForwardEpilogue>",
+        "void at::native::(anonymous namespace)::compute_grad_weight<float, long>"}) {
+    add(name);
+  }
+  EXPECT_DOUBLE_EQ(count("norm_fused"), 1.0);  // Two, over two steps.
+  EXPECT_DOUBLE_EQ(count("rope_fused"), 0.5);
+  EXPECT_DOUBLE_EQ(count("mlp_fused"), 0.5);
+  EXPECT_DOUBLE_EQ(count("loss_fused"), 0.5);
+  EXPECT_DOUBLE_EQ(count("embedding_fused"), 0.5);
+  EXPECT_DOUBLE_EQ(count("adamw_fused"), 0.5);
+  EXPECT_DOUBLE_EQ(count("norm_aten"), 0.5);
+  EXPECT_DOUBLE_EQ(count("silu_aten"), 0.5);
+  EXPECT_DOUBLE_EQ(count("loss_aten"), 0.5);
+  EXPECT_DOUBLE_EQ(count("embedding_aten"), 0.5);
+}
+
 TEST_F(TraceEvidence, CountsCopiesByTheMemoryOfTheHost) {
   GpuOp& pinned = add("memcpy h2d");
   pinned.kind = GpuOpKind::kCopy;

@@ -54,7 +54,7 @@ class FolderTest(unittest.TestCase):
 
 def small_config(**changes):
     return {"sequence_length": 4, "global_batch": 3, "accumulation": 1, "seed": 1,
-            "vocab_size": 10} | changes
+            "vocab_size": 10, "batching": "packed"} | changes
 
 
 class PermutationTest(unittest.TestCase):
@@ -268,6 +268,34 @@ class TorchStepTest(FolderTest):
             self.assertEqual(batches.data_hash(1),
                              "f9b724ae9d60d9e803f0802d019870c9b8cb65849e906007c66dfa5ce257643c")
 
+    def small_batches(self, **changes):
+        # Token 9 ends a document: pieces [1 2 3 9], [4 5 9], [6], [7 8 1 2] and [1 2 3 9] again.
+        path = self.write_tokens(SMALL_STREAM, info={"dtype": "uint16", "num_tokens": 13,
+                                                     "max_token": 9, "document_end_token": 9})
+        config = small_config(data="sync", global_batch=4, **changes)
+        return torch_step.Batches(token_data.TokenFile(path), config, 0, 1)
+
+    def test_bucketed_rows_are_those_of_cpp(self):
+        # The values of tests/catalog/batcher_test.cpp, BucketedRowsAreSortedByLength.
+        batches = self.small_batches(batching="bucketed", accumulation=2)
+        first, second = batches.make(0)
+        self.assertEqual(first[0].flatten().tolist(), [6, 0, 0, 0, 4, 5, 9, 0, 1, 2, 3, 9])
+        self.assertEqual(first[1].flatten().tolist(),
+                         [7, -100, -100, -100, 5, 9, -100, -100, 2, 3, 9, -100])
+        self.assertEqual(second[0].flatten().tolist(), [7, 8, 1, 2, 1, 2, 3, 9])
+        # 20 positions, 16 tokens, of which three end a document.
+        self.assertEqual(batches.counts(0), (20, 16, 13))
+
+    def test_padded_rows_keep_their_order_and_the_full_length(self):
+        batches = self.small_batches(batching="padded")
+        (pair_2BT,) = batches.make(0)
+        self.assertEqual(pair_2BT[0].tolist(), [[4, 5, 9, 0], [6, 0, 0, 0], [1, 2, 3, 9],
+                                                [7, 8, 1, 2], [1, 2, 3, 9]])
+
+    def test_more_micro_batches_than_rows_are_refused(self):
+        with self.assertRaisesRegex(token_data.DataError, "accumulation=8: .*batching=padded"):
+            self.small_batches(batching="padded", accumulation=8)
+
     def test_weights_hash_is_two_sums_of_bits(self):
         model = torch_step.Model(self.block()["config"], torch.device("cpu"))
         digest = torch_step.hashlib.sha256()
@@ -288,7 +316,7 @@ class TorchStepTest(FolderTest):
                          record["evidence"]["detected_warmup_steps"])
 
     def test_what_it_cannot_run_is_a_row_with_a_reason(self):
-        for changes in ({"batching": "padded"}, {"graph": "on"}, {"world_size": 2},
+        for changes in ({"compile": "aoti"}, {"graph": "on"}, {"world_size": 2},
                         {"precision": "fp16"}, {"attention": "cudnn"}, {"data": "pinned"},
                         {"injected_spin_ns": 5}, {"allocator": "expandable_segments"}):
             with self.subTest(**changes):

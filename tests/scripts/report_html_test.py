@@ -48,6 +48,44 @@ def parse_number(cell):
     return float(digits) * UNITS[unit], last * UNITS[unit]
 
 
+def numbers_of(arm):
+    """What a cell may show of an arm's row: each number as it is, as a share or a change in percent, and what
+    follows from two of them."""
+    numbers = []
+
+    def add(value):
+        if isinstance(value, dict):
+            for inner in value.values():
+                add(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                add(inner)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            numbers.extend((value, value * 100, (value - 1) * 100))
+
+    add(arm)
+    if arm["energy_per_token_j"]:
+        numbers.append(1000 * arm["energy_per_token_j"])
+    if arm["peak_flops_per_s"]:
+        numbers.append(arm["peak_flops_per_s"] / 1e12)
+    if arm["effect_low_ratio"]:  # The half-width of the interval.
+        numbers.append(50 * (arm["effect_high_ratio"] - arm["effect_low_ratio"]))
+    return numbers
+
+
+def printed_numbers(cell):
+    """(value, weight of the last printed digit) of each number with its unit in a cell."""
+    scales = {"us": 1e3, "ms": 1e6, "s": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+    pattern = r"(?<![\w.=])([+-]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)(?: (ns|us|ms|s|B|KiB|MiB|GiB|MHz|W|C|%))?(?![\w.])"
+    for number, unit in re.findall(pattern, cell):
+        mantissa, _, exponent = number.replace(",", "").partition("e")
+        last = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+        if "," in number:  # "300,600": four digits are significant, or it is a count.
+            last = 10.0 ** max(0, len(mantissa.lstrip("+-")) - 4)
+        scale = scales.get(unit, 1)
+        yield float(number.replace(",", "")) * scale, last * scale
+
+
 def decode_png(data):
     """Width, height and rows of (r, g, b) samples; 8-bit RGB or RGBA without interlace, as Chromium writes."""
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
@@ -180,6 +218,21 @@ class ReportHtml(ReportTest):
         found = [row for section in self.tree.iter(f"{HTML}section") for table in section.iter(f"{HTML}table")
                  for row in [[text_of(cell) for cell in line] for line in table.iter(f"{HTML}tr")]]
         self.assertEqual(found, expected)
+
+
+    def test_every_number_of_an_arm_is_in_results_json(self):
+        """In all tables that have a row an arm and speak of the rounds, not of traces."""
+        num_numbers = 0
+        for key in ("matrix", "steps", "machine", "utilization", "guards", "sensitivity"):
+            header, *rows = self.tables(key)[0]
+            for row in rows:
+                numbers = numbers_of(next(arm for arm in self.results["arms"] if arm["name"] == row[0]))
+                for title, cell in zip(header[1:], row[1:]):
+                    for value, last in printed_numbers(cell):
+                        self.assertTrue(any(abs(value - number) <= 0.501 * last for number in numbers),
+                                        f"{key}, {row[0]}, {title}: {cell}: {value} is no number of results.json")
+                        num_numbers += 1
+        self.assertGreater(num_numbers, 500)
 
 
 @unittest.skipUnless(BROWSER, "no Chromium here (Debian: apt-get install chromium)")

@@ -22,8 +22,18 @@ namespace {
 
 // Counters of what happens inside the step's code, which a replayed graph does not run again: a
 // graph's count is that of its capture.
-constexpr std::string_view kCountedInStep[] = {"forward_passes", "block_forwards", "loss_reads",
-                                               "injected_spins", "all_reduces_after_backward"};
+constexpr std::string_view kCountedInStep[] = {"forward_passes",
+                                               "block_forwards",
+                                               "package_runs",
+                                               "loss_reads",
+                                               "injected_spins",
+                                               "fused_norms",
+                                               "fused_ropes",
+                                               "fused_mlps",
+                                               "fused_losses",
+                                               "multi_tensor_updates",
+                                               "fused_embedding_gradients",
+                                               "all_reduces_after_backward"};
 
 // What an OperatorCounter saw.
 struct Seen {
@@ -66,7 +76,7 @@ Counters counters(const RunConfig& config, const Counters& operators, const OfCa
     if (name != "operators") result[name] = count;
   }
   for (const auto& [name, count] : difference(event_counts(), before.events)) {
-    result[name] = name == "frozen_parameters"
+    result[name] = name == "frozen_parameters" || name == "bf16_parameters"
                        ? count
                        : std::max<std::int64_t>(count > 0 ? 1 : 0,
                                                 std::llround(static_cast<double>(count) /

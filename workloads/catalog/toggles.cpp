@@ -49,6 +49,17 @@ std::string_view no_fp16(const RunConfig& config) {
                                         : "fp16 training with loss scaling needs a CUDA device";
 }
 
+std::string_view no_fused_operators(const RunConfig& config) {
+  if (config.device != Device::kCuda) return needs_cuda(config);
+  return config.precision == Precision::kFp16
+             ? "the fused operators take bf16 and fp32; precision=fp16 has none"
+             : "";
+}
+
+std::string_view no_bf16_master(const RunConfig& config) {
+  return config.precision == Precision::kBf16 ? "" : "bf16 weights need precision=bf16";
+}
+
 std::string_view no_graph(const RunConfig& config) {
   return config.device == Device::kCuda ? "" : "CUDA graphs need a CUDA device";
 }
@@ -95,6 +106,15 @@ constexpr Level accumulation_level(std::string_view name) {
       .why_not = [](const RunConfig& config) { return no_accumulation(config, kAccumulation); }};
 }
 
+// A part of the model by ATen's operators, or by the kernels of kernels/.
+template <Operators RunConfig::* kMember, Operators kOperators>
+constexpr Level operators_level() {
+  constexpr bool is_fused = kOperators == Operators::kFused;
+  return {.name = is_fused ? "fused" : "aten",
+          .apply = [](RunConfig& config) { config.*kMember = kOperators; },
+          .why_not = is_fused ? no_fused_operators : nullptr};
+}
+
 // ---- levels ----
 
 constexpr Level kAttention[] = {
@@ -117,10 +137,43 @@ constexpr Level kGraph[] = {
     {.name = "off", .apply = [](RunConfig& c) { c.graph = false; }},
     {.name = "on", .apply = [](RunConfig& c) { c.graph = true; }, .why_not = no_graph},
 };
+constexpr Level kCompile[] = {
+    {.name = "off", .apply = [](RunConfig& c) { c.compile = Compile::kOff; }},
+    {.name = "aoti", .apply = [](RunConfig& c) { c.compile = Compile::kAoti; }},
+};
 constexpr Level kOptimizer[] = {
     {.name = "loop", .apply = [](RunConfig& c) { c.optimizer = Optimizer::kLoop; }},
     {.name = "foreach", .apply = [](RunConfig& c) { c.optimizer = Optimizer::kForeach; }},
     {.name = "fused", .apply = [](RunConfig& c) { c.optimizer = Optimizer::kFused; }},
+    {.name = "multi_tensor",
+     .apply = [](RunConfig& c) { c.optimizer = Optimizer::kMultiTensor; },
+     .why_not = needs_cuda},
+};
+constexpr Level kWeights[] = {
+    {.name = "fp32", .apply = [](RunConfig& c) { c.weights = Weights::kFp32; }},
+    {.name = "bf16_master",
+     .apply = [](RunConfig& c) { c.weights = Weights::kBf16Master; },
+     .why_not = no_bf16_master},
+};
+constexpr Level kNorm[] = {
+    operators_level<&RunConfig::norm, Operators::kAten>(),
+    operators_level<&RunConfig::norm, Operators::kFused>(),
+};
+constexpr Level kRope[] = {
+    operators_level<&RunConfig::rope, Operators::kAten>(),
+    operators_level<&RunConfig::rope, Operators::kFused>(),
+};
+constexpr Level kMlp[] = {
+    operators_level<&RunConfig::mlp, Operators::kAten>(),
+    operators_level<&RunConfig::mlp, Operators::kFused>(),
+};
+constexpr Level kLoss[] = {
+    operators_level<&RunConfig::loss, Operators::kAten>(),
+    operators_level<&RunConfig::loss, Operators::kFused>(),
+};
+constexpr Level kEmbedding[] = {
+    operators_level<&RunConfig::embedding, Operators::kAten>(),
+    operators_level<&RunConfig::embedding, Operators::kFused>(),
 };
 constexpr Level kPrecision[] = {
     {.name = "fp32", .apply = [](RunConfig& c) { c.precision = Precision::kFp32; }},
@@ -226,6 +279,10 @@ constexpr std::string_view kFused = "aten::_fused_adamw_";
 constexpr std::string_view kLerp = "aten::lerp_";
 constexpr std::string_view kForeachLerp = "aten::_foreach_lerp_";
 constexpr std::string_view kAllReduce = "c10d::allreduce_";
+constexpr std::string_view kRmsNorm = "aten::rms_norm";
+constexpr std::string_view kSilu = "aten::silu";
+constexpr std::string_view kCrossEntropy = "aten::cross_entropy_loss";
+constexpr std::string_view kEmbeddingBackward = "aten::embedding_dense_backward";
 constexpr std::string_view kAllReduceBytes = "all_reduce_bytes";
 constexpr std::string_view kAllReduceKernels = "trace.kernels_communication";
 
@@ -289,6 +346,16 @@ constexpr EvidenceRule kGraphEvidence[] = {
     {"on", Device::kCuda, "trace.graph_launches", Claim::kPresent},
     {"on", Device::kCuda, "trace.launch_calls", Claim::kFewerThanReference},
 };
+constexpr EvidenceRule kCompileEvidence[] = {
+    {"aoti", Device::kCpu, "package_runs", Claim::kPresent},
+    {"aoti", Device::kCpu, "operators", Claim::kFewerThanReference},
+    {"aoti", Device::kCuda, "package_runs", Claim::kPresent},
+    {"aoti", Device::kCuda, "operators", Claim::kFewerThanReference},
+    {"aoti", Device::kCuda, "trace.triton_kernels", Claim::kPresent},
+    {"off", Device::kCpu, "package_runs", Claim::kAbsent},
+    {"off", Device::kCuda, "package_runs", Claim::kAbsent},
+    {"off", Device::kCuda, "trace.triton_kernels", Claim::kAbsent},
+};
 constexpr EvidenceRule kOptimizerEvidence[] = {
     {"loop", Device::kCpu, kLerp, Claim::kPresent},
     {"loop", Device::kCpu, kForeachLerp, Claim::kAbsent},
@@ -300,8 +367,62 @@ constexpr EvidenceRule kOptimizerEvidence[] = {
     {"fused", Device::kCpu, kForeachLerp, Claim::kAbsent},
     {"fused", Device::kCuda, kFused, Claim::kPresent},
     {"fused", Device::kCuda, kForeachLerp, Claim::kAbsent},
+    {"multi_tensor", Device::kCuda, "multi_tensor_updates", Claim::kPresent},
+    {"multi_tensor", Device::kCuda, kFused, Claim::kAbsent},
+    {"multi_tensor", Device::kCuda, kForeachLerp, Claim::kAbsent},
     {"loop", Device::kCuda, "trace.optimizer_kernels", Claim::kMoreThanReference},
-    {"fused", Device::kCuda, "trace.optimizer_kernels", Claim::kFewerThanReference},
+    {"fused", Device::kCuda, "trace.optimizer_kernels", Claim::kOtherThanReference},
+    {"multi_tensor", Device::kCuda, "trace.optimizer_kernels", Claim::kFewerThanReference},
+    {"multi_tensor", Device::kCuda, "trace.adamw_fused", Claim::kPresent},
+};
+constexpr EvidenceRule kWeightsEvidence[] = {
+    {"bf16_master", Device::kCuda, "bf16_parameters", Claim::kPresent},
+    {"bf16_master", Device::kCuda, "aten::_to_copy", Claim::kFewerThanReference},
+    {"bf16_master", Device::kCuda, "trace.kernels_copy", Claim::kFewerThanReference},
+    {"fp32", Device::kCuda, "bf16_parameters", Claim::kAbsent},
+};
+constexpr EvidenceRule kNormEvidence[] = {
+    {"fused", Device::kCuda, "fused_norms", Claim::kPresent},
+    {"fused", Device::kCuda, kRmsNorm, Claim::kAbsent},
+    {"fused", Device::kCuda, "trace.norm_fused", Claim::kPresent},
+    {"fused", Device::kCuda, "trace.norm_aten", Claim::kAbsent},
+    {"aten", Device::kCuda, "fused_norms", Claim::kAbsent},
+    {"aten", Device::kCuda, kRmsNorm, Claim::kPresent},
+    {"aten", Device::kCuda, "trace.norm_fused", Claim::kAbsent},
+};
+constexpr EvidenceRule kRopeEvidence[] = {
+    {"fused", Device::kCuda, "fused_ropes", Claim::kPresent},
+    {"fused", Device::kCuda, "aten::cat", Claim::kFewerThanReference},
+    {"fused", Device::kCuda, "trace.rope_fused", Claim::kPresent},
+    {"fused", Device::kCuda, "trace.kernels", Claim::kFewerThanReference},
+    {"aten", Device::kCuda, "fused_ropes", Claim::kAbsent},
+    {"aten", Device::kCuda, "trace.rope_fused", Claim::kAbsent},
+};
+constexpr EvidenceRule kMlpEvidence[] = {
+    {"fused", Device::kCuda, "fused_mlps", Claim::kPresent},
+    {"fused", Device::kCuda, kSilu, Claim::kAbsent},
+    {"fused", Device::kCuda, "trace.mlp_fused", Claim::kPresent},
+    {"fused", Device::kCuda, "trace.silu_aten", Claim::kAbsent},
+    {"aten", Device::kCuda, "fused_mlps", Claim::kAbsent},
+    {"aten", Device::kCuda, kSilu, Claim::kPresent},
+    {"aten", Device::kCuda, "trace.mlp_fused", Claim::kAbsent},
+};
+constexpr EvidenceRule kLossEvidence[] = {
+    {"fused", Device::kCuda, "fused_losses", Claim::kPresent},
+    {"fused", Device::kCuda, kCrossEntropy, Claim::kAbsent},
+    {"fused", Device::kCuda, "trace.loss_fused", Claim::kPresent},
+    {"fused", Device::kCuda, "trace.loss_aten", Claim::kAbsent},
+    {"aten", Device::kCuda, "fused_losses", Claim::kAbsent},
+    {"aten", Device::kCuda, kCrossEntropy, Claim::kPresent},
+    {"aten", Device::kCuda, "trace.loss_fused", Claim::kAbsent},
+};
+constexpr EvidenceRule kEmbeddingEvidence[] = {
+    {"fused", Device::kCuda, "fused_embedding_gradients", Claim::kPresent},
+    {"fused", Device::kCuda, kEmbeddingBackward, Claim::kAbsent},
+    {"fused", Device::kCuda, "trace.embedding_fused", Claim::kPresent},
+    {"aten", Device::kCuda, "fused_embedding_gradients", Claim::kAbsent},
+    {"aten", Device::kCuda, kEmbeddingBackward, Claim::kPresent},
+    {"aten", Device::kCuda, "trace.embedding_fused", Claim::kAbsent},
 };
 constexpr EvidenceRule kPrecisionEvidence[] = {
     {"fp32", Device::kCuda, "matmuls_fp32", Claim::kPresent},
@@ -398,9 +519,9 @@ constexpr EvidenceRule kSyncEvidence[] = {
     {"off", Device::kCuda, "loss_reads", Claim::kAbsent},
 };
 constexpr EvidenceRule kFrozenEvidence[] = {
-    {"embeddings", Device::kCpu, "aten::embedding_dense_backward", Claim::kAbsent},
+    {"embeddings", Device::kCpu, kEmbeddingBackward, Claim::kAbsent},
     {"embeddings", Device::kCpu, "frozen_parameters", Claim::kPresent},
-    {"embeddings", Device::kCuda, "aten::embedding_dense_backward", Claim::kAbsent},
+    {"embeddings", Device::kCuda, kEmbeddingBackward, Claim::kAbsent},
     {"embeddings", Device::kCuda, "frozen_parameters", Claim::kPresent},
 };
 constexpr EvidenceRule kAllocatorEvidence[] = {
@@ -452,17 +573,54 @@ constexpr Toggle kToggles[] = {
      .levels = kGraph,
      .evidence = kGraphEvidence,
      .is_in_default_matrix = true},
+    {.name = "compile",
+     .summary = "forward and backward as one function that Inductor compiled ahead of time",
+     .key = "compile",
+     .levels = kCompile,
+     .evidence = kCompileEvidence},
     {.name = "optimizer",
-     .summary = "AdamW as one launch a tensor and op, lists of tensors, or one fused update",
+     .summary = "AdamW as one launch a tensor and op, lists of tensors, or one fused update; "
+                "multi_tensor clips in it too",
      .key = "optimizer",
      .levels = kOptimizer,
      .evidence = kOptimizerEvidence,
      .is_in_default_matrix = true},
     {.name = "precision",
-     .summary = "arithmetic of the matrix products; weights stay fp32",
+     .summary = "arithmetic of the matrix products",
      .key = "precision",
      .levels = kPrecision,
      .evidence = kPrecisionEvidence},
+    {.name = "weights",
+     .summary = "fp32 weights cast at each use, or bf16 matrices with fp32 masters",
+     .key = "weights",
+     .levels = kWeights,
+     .evidence = kWeightsEvidence},
+    {.name = "norm",
+     .summary = "RMSNorm with the residual add before it: ATen's operators or one kernel",
+     .key = "norm",
+     .levels = kNorm,
+     .evidence = kNormEvidence},
+    {.name = "rope",
+     .summary = "rotary embedding and the split of q, k and v: ATen's operators or one kernel",
+     .key = "rope",
+     .levels = kRope,
+     .evidence = kRopeEvidence},
+    {.name = "mlp",
+     .summary = "SwiGLU between the MLP's products: ATen's operators or one kernel",
+     .key = "mlp",
+     .levels = kMlp,
+     .evidence = kMlpEvidence},
+    {.name = "loss",
+     .summary = "LM head and cross-entropy: ATen's operators, or in chunks with the gradient in "
+                "the forward pass",
+     .key = "loss",
+     .levels = kLoss,
+     .evidence = kLossEvidence},
+    {.name = "embedding",
+     .summary = "backward pass of the embedding: ATen's operator or one kernel",
+     .key = "embedding",
+     .levels = kEmbedding,
+     .evidence = kEmbeddingEvidence},
     {.name = "checkpoint",
      .summary = "recompute each block's activations in the backward pass",
      .key = "checkpoint",
@@ -545,6 +703,18 @@ constexpr ExternalArm kExternalArms[] = {
     {.name = "torch-profiler",
      .summary = "the same under torch.profiler: what that costs",
      .script = "torch_profiler_step.py"},
+    {.name = "torch-compile",
+     .summary = "the same with forward and backward under torch.compile",
+     .script = "torch_compile_step.py"},
+    {.name = "torch-compile-reduce-overhead",
+     .summary = "torch.compile that replays forward and backward as CUDA graphs",
+     .script = "torch_compile_step.py"},
+    {.name = "torch-compile-max-autotune",
+     .summary = "torch.compile that also tries kernels for each product and keeps the fastest",
+     .script = "torch_compile_step.py"},
+    {.name = "hf-trainer",
+     .summary = "the loop of Hugging Face's Trainer around its Llama, from the same weights",
+     .script = "hf_trainer_step.py"},
 };
 
 }  // namespace
@@ -561,13 +731,36 @@ std::string_view why_not(const RunConfig& config) {
       if (!reason.empty()) return reason;
     }
   }
+  if (config.compile == Compile::kAoti) {
+    if (uses_reducer(config)) {
+      return "compile=aoti runs on one rank and past the Reducer: its gradients come all at once, "
+             "after the backward pass";
+    }
+    if (config.batching != Batching::kPacked) {
+      return "compile=aoti has one package a shape; batching=padded and bucketed vary it";
+    }
+    if (config.norm != Operators::kAten || config.rope != Operators::kAten ||
+        config.mlp != Operators::kAten || config.loss != Operators::kAten ||
+        config.embedding != Operators::kAten) {
+      return "compile=aoti makes kernels of its own from ATen's operators; take norm, rope, mlp, "
+             "loss and embedding=aten";
+    }
+    if (config.weights != Weights::kFp32) {
+      return "compile=aoti takes fp32 weights; its package knows no masters";
+    }
+    if (config.checkpoint != Checkpoint::kOff) {
+      return "compile=aoti holds forward and backward in one graph, which drops what "
+             "checkpoint=full recomputes";
+    }
+  }
   if (config.graph) {
     if (config.optimizer == Optimizer::kLoop) {
       return "graph=on bakes the loop optimizer's bias correction into the graph; take "
-             "optimizer=foreach or fused";
+             "optimizer=foreach, fused or multi_tensor";
     }
     if (config.precision == Precision::kFp16 && config.optimizer == Optimizer::kForeach) {
-      return "graph=on cannot read the overflow flag of fp16 on the host; take optimizer=fused";
+      return "graph=on cannot read the overflow flag of fp16 on the host; take optimizer=fused "
+             "or multi_tensor";
     }
     if (config.sync_every_micro_step) {
       return "graph=on cannot wait for the device inside the captured step";

@@ -1,0 +1,93 @@
+#include "harness/package_export.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "harness/files.h"
+#include "harness/machine_names.h"
+#include "harness/temporary_folder.h"
+
+namespace steplens {
+namespace {
+
+// Inductor compiles a model of 12 layers in two minutes, one of 24 in about twice that.
+constexpr double kExportTimeoutS = 1800;
+
+std::string last_line_of(const ProcessResult& process) {
+  for (auto line = process.last_lines.rbegin(); line != process.last_lines.rend(); ++line) {
+    if (!line->empty()) return without_machine_names(*line, host_name());
+  }
+  return "";
+}
+
+std::string why_not_exported(const ProcessResult& process) {
+  switch (process.end) {
+    case ProcessEnd::kNotStarted: return process.why_not_started;
+    case ProcessEnd::kTimeout: return fmt::format("no package after {:.0f} s", kExportTimeoutS);
+    case ProcessEnd::kSignaled:
+      return fmt::format("the export was killed by signal {}", process.signal);
+    case ProcessEnd::kExited:
+    case ProcessEnd::kStopped: break;
+  }
+  if (process.exit_code == 0) return "";
+  const std::string line = last_line_of(process);
+  return line.empty() ? fmt::format("the export ended with exit code {}", process.exit_code) : line;
+}
+
+ProcessResult run_export(const RunParts& parts, const Arm& arm,
+                         const std::vector<std::string>& command) {
+  const TemporaryFolder folder;
+  const BlockSettings& settings = parts.runner.settings();
+  const BlockConfig config{.config = arm.config,
+                           .seed = arm.config.seed,
+                           .kind = BlockKind::kPilot,
+                           .arm = arm.name,
+                           .device_id = settings.device_id,
+                           .num_measured_steps = 1,
+                           .data_path = settings.data_path,
+                           .output_folder = folder.path()};
+  const auto path = folder.path() / "block_config.json";
+  write_json_atomically(path, to_json(config));
+  ProcessSpec spec{.command = command,
+                   .environment = {{"STEPLENS_BLOCK_CONFIG", path.string()}},
+                   .timeout_s = kExportTimeoutS};
+  if (!settings.device_id.empty()) {
+    spec.environment.emplace_back("CUDA_VISIBLE_DEVICES", settings.device_id);
+  }
+  return parts.site.run_process(spec, parts.site.stop_request);
+}
+
+}  // namespace
+
+PhaseResult export_packages(RunParts& parts, const std::vector<std::string>& command) {
+  Manifest& manifest = parts.writer.manifest();
+  for (const Arm& arm : manifest.arms) {
+    const bool is_ours = arm.command.empty();
+    if (!is_ours || arm.config.compile != Compile::kAoti || !is_live(manifest, arm)) continue;
+    ProcessResult process{.why_not_started = "no export command is known"};
+    if (!command.empty()) process = run_export(parts, arm, command);
+    if (process.end == ProcessEnd::kStopped) return {.end = PhaseEnd::kInterrupted};
+    const std::string refusal = why_not_exported(process);
+    if (refusal.empty()) {
+      const std::string note =
+          fmt::format("Before the first block the package of {} was made sure of in {:.1f} s ({}).",
+                      arm.name, process.wall_s, last_line_of(process));
+      manifest.notes.push_back(note);
+      parts.progress.say(note);
+    } else {
+      const std::string reason = fmt::format("not available: {}", refusal);
+      fail_arm(manifest, arm, reason);
+      parts.progress.say(fmt::format("{} FAILED: {}", arm.name, reason));
+      if (&arm == &manifest.arms.front()) {
+        parts.writer.save();
+        return {.end = PhaseEnd::kBaselineFailed, .reason = reason};
+      }
+    }
+    parts.writer.save();
+    if (manifest.num_aa > 0) break;  // All arms are one.
+  }
+  return {};
+}
+
+}  // namespace steplens

@@ -1,0 +1,307 @@
+// RMSNorm backward: dr row by row, dweight in two stages.
+//
+// N: rows, C: channels, P: blocks of the first stage, each with one row of partial sums in the
+// workspace (P, C); n: a row, c: a channel.
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/cuda_check.h"
+#include "kernels/rms_norm/rms_norm.h"
+#include "kernels/vector.cuh"
+
+namespace steplens {
+namespace {
+
+constexpr std::string_view kOp = "rms_norm_backward";
+constexpr int kScalarBlocksPerMultiprocessor = 4;
+
+template <typename Visit>
+bool visit_types(const RmsNormBackwardArgs& args, Visit&& visit) {
+  const bool dy_is_float = args.dy_type == ElementType::kFloat32;
+  const bool stream_is_float = args.stream_type == ElementType::kFloat32;
+  const float* f = nullptr;
+  const Bfloat16* b = nullptr;
+  if (dy_is_float && stream_is_float) return visit(f, f), true;
+  if (!dy_is_float && stream_is_float) return visit(b, f), true;
+  if (!dy_is_float) return visit(b, b), true;
+  return false;
+}
+
+int num_multiprocessors() {
+  int device = 0;
+  SL_CUDA(cudaGetDevice(&device));
+  int count = 0;
+  SL_CUDA(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return count;
+}
+
+void check(const RmsNormBackwardArgs& args) {
+  check_argument(args.N >= 0 && args.N <= std::numeric_limits<int>::max(), kOp, "N", args.N,
+                 "0 to 2147483647");
+  check_argument(args.C >= 1, kOp, "C", args.C, "1 and more");
+  const int types = static_cast<int>(args.dy_type) * 2 + static_cast<int>(args.stream_type);
+  check_argument(visit_types(args, [](auto...) {}), kOp, "dy_type, stream_type", types,
+                 "a combination of element types that its header lists");
+}
+
+// ---- Second stage, of all variants: a block sums 32 channels over the P partial sums, each thread
+// every 32nd of them. ----
+
+constexpr int kColumns = 32;
+constexpr int kSlices = 32;
+
+__global__ void __launch_bounds__(kColumns* kSlices)
+    rms_norm_backward_sum_partials(const float* partials, int num_partials, std::int64_t C,
+                                   float* dweight) {
+  __shared__ float sums[kSlices][kColumns + 1];
+  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.x;
+  float sum = 0.0f;
+  if (c < C) {
+#pragma unroll 4
+    for (int p = static_cast<int>(threadIdx.y); p < num_partials; p += kSlices) {
+      sum += partials[p * C + c];
+    }
+  }
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  // Warp y adds up the slices of channel y.
+  sum = warp_sum(sums[threadIdx.x][threadIdx.y]);
+  const std::int64_t summed_c = static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.y;
+  if (threadIdx.x == 0 && summed_c < C) dweight[summed_c] = sum;
+}
+
+void launch_sum_partials(const RmsNormBackwardArgs& args, int num_partials, cudaStream_t stream) {
+  const auto num_blocks = static_cast<unsigned>((args.C + kColumns - 1) / kColumns);
+  rms_norm_backward_sum_partials<<<num_blocks, dim3(kColumns, kSlices), 0, stream>>>(
+      static_cast<const float*>(args.workspace), num_partials, args.C, args.dweight);
+  SL_CUDA(cudaGetLastError());
+}
+
+// ---- block_per_row: a block walks its rows twice, element by element; its partial sums lie in the
+// workspace, each channel with one thread. ----
+
+constexpr int kScalarBlockSize = 256;
+
+template <typename G, typename S>
+__global__ void __launch_bounds__(kScalarBlockSize)
+    rms_norm_backward_block_per_row(const RmsNormBackwardArgs args) {
+  __shared__ float slots[2 * kScalarBlockSize / kWarpSize];
+  const bool weight_is_bfloat16 = args.weight_type == ElementType::kBfloat16;
+  float* partial = static_cast<float*>(args.workspace) + blockIdx.x * args.C;
+  for (std::int64_t c = threadIdx.x; c < args.C; c += kScalarBlockSize) partial[c] = 0.0f;
+
+  int parity = 0;
+  for (std::int64_t n = blockIdx.x; n < args.N; n += gridDim.x, parity ^= 1) {
+    const G* dy = static_cast<const G*>(args.dy) + n * args.C;
+    const S* r = static_cast<const S*>(args.r) + n * args.C;
+    const float rstd = args.rstd[n];
+    float dot = 0.0f;
+    for (std::int64_t c = threadIdx.x; c < args.C; c += kScalarBlockSize) {
+      const float gradient = to_float(dy[c]);
+      const float value = to_float(r[c]);
+      dot += gradient * load_shared_value(args.weight, weight_is_bfloat16, c) * value;
+      partial[c] += gradient * value * rstd;
+    }
+    dot = group_sum<kScalarBlockSize>(dot, slots, parity);
+    const float scale = dot / static_cast<float>(args.C) * rstd * rstd;
+    for (std::int64_t c = threadIdx.x; c < args.C; c += kScalarBlockSize) {
+      const float weight = load_shared_value(args.weight, weight_is_bfloat16, c);
+      float value = rstd * (to_float(dy[c]) * weight - to_float(r[c]) * scale);
+      if (args.dr_in != nullptr) {
+        value += to_float(static_cast<const S*>(args.dr_in)[n * args.C + c]);
+      }
+      static_cast<S*>(args.dr)[n * args.C + c] = from_float<S>(value);
+      if (args.dx != nullptr) {
+        static_cast<Bfloat16*>(args.dx)[n * args.C + c] = from_float<Bfloat16>(value);
+      }
+    }
+  }
+}
+
+void launch_block_per_row(const RmsNormBackwardArgs& args, cudaStream_t stream) {
+  check(args);
+  const int num_blocks = static_cast<int>(
+      std::clamp<std::int64_t>(args.N, 1, num_multiprocessors() * kScalarBlocksPerMultiprocessor));
+  visit_types(args, [&]<typename G, typename S>(const G*, const S*) {
+    rms_norm_backward_block_per_row<G, S><<<num_blocks, kScalarBlockSize, 0, stream>>>(args);
+  });
+  SL_CUDA(cudaGetLastError());
+  launch_sum_partials(args, num_blocks, stream);
+}
+
+// ---- row_in_registers: 32 to 512 threads hold a row of each input in registers as 16-byte
+// vectors; each element is read once. One block a multiprocessor, so that there are few partial
+// sums: they stay in registers until the last row, then the block's groups add up in turn. ----
+
+constexpr int kVectorBlockSize = 512;
+
+template <typename G, typename S, int kThreadsPerRow, int kVectors>
+__global__ void __launch_bounds__(kVectorBlockSize)
+    rms_norm_backward_row_in_registers(const RmsNormBackwardArgs args) {
+  constexpr int kWidth = kVectorWidth<G, S>;
+  constexpr int kGroups = kVectorBlockSize / kThreadsPerRow;
+  constexpr int kMaxC = kThreadsPerRow * kVectors * kWidth;
+  __shared__ float slots[2 * kVectorBlockSize / kWarpSize];
+  __shared__ float sums[kMaxC];
+  const int group = static_cast<int>(threadIdx.x) / kThreadsPerRow;
+  const int lane = static_cast<int>(threadIdx.x) % kThreadsPerRow;
+  float* group_slots = slots + 2 * group * (kThreadsPerRow / kWarpSize);
+  const bool weight_is_bfloat16 = args.weight_type == ElementType::kBfloat16;
+  const float reciprocal = 1.0f / static_cast<float>(args.C);
+
+  float dweight[kVectors][kWidth] = {};
+  int parity = 0;
+  for (std::int64_t n = static_cast<std::int64_t>(group) * gridDim.x + blockIdx.x; n < args.N;
+       n += static_cast<std::int64_t>(gridDim.x) * kGroups, parity ^= 1) {
+    const std::int64_t start = n * args.C;
+    Packed<G, kWidth> packed_dy[kVectors];
+    Packed<S, kWidth> packed_r[kVectors];
+    Packed<S, kWidth> packed_dr[kVectors];
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int c = (k * kThreadsPerRow + lane) * kWidth;
+      if (c >= args.C) continue;
+      packed_dy[k].load(static_cast<const G*>(args.dy) + start + c);
+      packed_r[k].load(static_cast<const S*>(args.r) + start + c);
+    }
+    if (args.dr_in != nullptr) {
+#pragma unroll
+      for (int k = 0; k < kVectors; ++k) {
+        const int c = (k * kThreadsPerRow + lane) * kWidth;
+        if (c < args.C) packed_dr[k].load(static_cast<const S*>(args.dr_in) + start + c);
+      }
+    }
+    const float rstd = args.rstd[n];
+
+    float dot = 0.0f;
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int c = (k * kThreadsPerRow + lane) * kWidth;
+      if (c >= args.C) continue;
+      float gradient[kWidth];
+      float value[kWidth];
+      float weight[kWidth];
+      packed_dy[k].unpack(gradient);
+      packed_r[k].unpack(value);
+      load_shared_values<kWidth>(args.weight, weight_is_bfloat16, c, weight);
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        const float product = gradient[i] * value[i];
+        dot += product * weight[i];
+        dweight[k][i] += product * rstd;
+      }
+    }
+    dot = group_sum<kThreadsPerRow>(dot, group_slots, parity);
+    const float scale = dot * reciprocal * rstd * rstd;
+
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int c = (k * kThreadsPerRow + lane) * kWidth;
+      if (c >= args.C) continue;
+      float gradient[kWidth];
+      float value[kWidth];
+      float weight[kWidth];
+      packed_dy[k].unpack(gradient);
+      packed_r[k].unpack(value);
+      load_shared_values<kWidth>(args.weight, weight_is_bfloat16, c, weight);
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        gradient[i] = rstd * (gradient[i] * weight[i] - value[i] * scale);
+      }
+      if (args.dr_in != nullptr) {
+        packed_dr[k].unpack(value);
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) gradient[i] += value[i];
+      }
+      Packed<S, kWidth> packed;
+      packed.pack(gradient);
+      packed.store(static_cast<S*>(args.dr) + start + c);
+      if constexpr (kWidth == 8) {
+        if (args.dx != nullptr) {
+          Packed<Bfloat16, 8> low;
+          low.pack(gradient);
+          low.store(static_cast<Bfloat16*>(args.dx) + start + c);
+        }
+      }
+    }
+  }
+
+  for (int turn = 0; turn < kGroups; ++turn) {
+    if (turn == group) {
+#pragma unroll
+      for (int k = 0; k < kVectors; ++k) {
+        const int c = (k * kThreadsPerRow + lane) * kWidth;
+        if (c >= args.C) continue;
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) {
+          sums[c + i] = dweight[k][i] + (turn == 0 ? 0.0f : sums[c + i]);
+        }
+      }
+    }
+    __syncthreads();
+  }
+  float* partial = static_cast<float*>(args.workspace) + blockIdx.x * args.C;
+  for (int c = static_cast<int>(threadIdx.x); c < args.C; c += kVectorBlockSize) {
+    partial[c] = sums[c];
+  }
+}
+
+int vector_width(const RmsNormBackwardArgs& args) {
+  return args.dy_type == ElementType::kBfloat16 ? 8 : 4;
+}
+
+constexpr std::int64_t kMaxVectors = 512 * 2;  // Of a row, in the largest configuration below.
+
+bool fits_row_in_registers(const RmsNormBackwardArgs& args) {
+  return args.C % vector_width(args) == 0 && args.C / vector_width(args) <= kMaxVectors &&
+         is_aligned(args.dy) && is_aligned(args.r) && is_aligned(args.weight) &&
+         is_aligned(args.dr_in) && is_aligned(args.dr) && is_aligned(args.dx) &&
+         (args.dx == nullptr || vector_width(args) == 8);
+}
+
+void launch_row_in_registers(const RmsNormBackwardArgs& args, cudaStream_t stream) {
+  check(args);
+  const std::int64_t num_vectors = args.C / vector_width(args);
+  const int num_blocks =
+      static_cast<int>(std::clamp<std::int64_t>(args.N, 1, num_multiprocessors()));
+  visit_types(args, [&]<typename G, typename S>(const G*, const S*) {
+    const auto launch = [&]<int kThreadsPerRow, int kVectors>() {
+      rms_norm_backward_row_in_registers<G, S, kThreadsPerRow, kVectors>
+          <<<num_blocks, kVectorBlockSize, 0, stream>>>(args);
+    };
+    if (num_vectors <= 32) return launch.template operator()<32, 1>();
+    if (num_vectors <= 96) return launch.template operator()<32, 3>();
+    if (num_vectors <= 256) return launch.template operator()<128, 2>();
+    if (num_vectors <= 512) return launch.template operator()<256, 2>();
+    launch.template operator()<512, 2>();
+  });
+  SL_CUDA(cudaGetLastError());
+  launch_sum_partials(args, num_blocks, stream);
+}
+
+bool always(const RmsNormBackwardArgs&) { return true; }
+
+constexpr RmsNormBackwardVariant kVariants[] = {
+    {"block_per_row", "a block walks its rows twice, element by element", &always,
+     &launch_block_per_row},
+    {"row_in_registers",
+     "rows and partial sums of dweight stay in registers: one read of each element",
+     &fits_row_in_registers, &launch_row_in_registers},
+};
+
+}  // namespace
+
+std::size_t rms_norm_backward_workspace_bytes(std::int64_t N, std::int64_t C) {
+  const std::int64_t num_partials =
+      std::clamp<std::int64_t>(N, 1, num_multiprocessors() * kScalarBlocksPerMultiprocessor);
+  return static_cast<std::size_t>(num_partials * C) * sizeof(float);
+}
+
+std::span<const RmsNormBackwardVariant> rms_norm_backward_variants() { return kVariants; }
+
+void rms_norm_backward(const RmsNormBackwardArgs& args, cudaStream_t stream) {
+  (fits_row_in_registers(args) ? &launch_row_in_registers : &launch_block_per_row)(args, stream);
+}
+
+}  // namespace steplens

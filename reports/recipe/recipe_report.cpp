@@ -1,0 +1,209 @@
+#include "reports/recipe/recipe_report.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "harness/files.h"
+#include "reports/format.h"
+#include "reports/html/html_page.h"
+#include "reports/markdown.h"
+#include "reports/matrix_table.h"
+
+namespace steplens {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string tried_text(const RecipeStepResults& step) {
+  if (!step.results) return std::string(kNoNumber);
+  std::vector<std::string> words;
+  for (const ArmResult& row : step.results->arms) {
+    if (row.is_baseline) continue;
+    words.push_back(row.is_applicable ? fmt::format("{} {}", row.level, effect_text(row))
+                                      : fmt::format("{} not applicable", row.level));
+  }
+  return fmt::format("{}", fmt::join(words, "; "));
+}
+
+std::string kept_text(const RecipeStep& step) {
+  return step.kept_level.empty() ? fmt::format("no: stays {}", step.from_level) : step.kept_level;
+}
+
+std::string headline_of(const RecipeResults& results) {
+  std::vector<std::string> kept;
+  for (const RecipeStepResults& step : results.steps) {
+    if (!step.step.kept_level.empty()) {
+      kept.push_back(fmt::format("{}={}", step.step.toggle, step.step.kept_level));
+    }
+  }
+  if (kept.empty()) return "No step wins: the start stays as it is";
+  return fmt::format(
+      "{} times the start's rate with {}",
+      results.total_ratio ? format_significant(*results.total_ratio, 3) : std::string(kNoNumber),
+      fmt::join(kept, ", "));
+}
+
+std::string start_text(const RecipeResults& results) {
+  std::vector<std::string> words;
+  for (const auto& [key, value] : results.recipe.experiment.settings) {
+    words.push_back(fmt::format("{}={}", key, value));
+  }
+  return fmt::format("Start: {}{}.", results.model.empty() ? "" : results.model + ", ",
+                     fmt::join(words, ", "));
+}
+
+std::vector<std::string> leave_one_out_sentences(const RecipeResults& results) {
+  std::vector<std::string> sentences;
+  for (const LeaveOneOut& row : results.recipe.leave_one_out) {
+    if (row.verdict.empty()) {
+      sentences.push_back(
+          fmt::format("{}={} cannot be undone alone: {}.", row.toggle, row.kept_level, row.reason));
+    } else if (!row.is_needed()) {
+      sentences.push_back(fmt::format(
+          "{}={} won when it was tried, and undoing it now is {}: the others made it needless.",
+          row.toggle, row.kept_level, row.verdict));
+    }
+  }
+  return sentences;
+}
+
+}  // namespace
+
+const ArmResult* RecipeStepResults::kept() const {
+  if (!results || step.kept_level.empty()) return nullptr;
+  const auto it = std::ranges::find_if(results->arms, [&](const ArmResult& row) {
+    return row.toggle == step.toggle && row.level == step.kept_level;
+  });
+  return it == results->arms.end() ? nullptr : &*it;
+}
+
+const ArmResult* RecipeStepResults::baseline() const {
+  return results ? baseline_of(*results) : nullptr;
+}
+
+RecipeResults compute_recipe(const fs::path& folder) {
+  RecipeResults results{.recipe = read_recipe(folder)};
+  for (const RecipeStep& step : results.recipe.steps) {
+    RecipeStepResults row{.step = step};
+    if (!step.folder.empty()) {
+      const Bundle bundle = open_bundle(folder / step.folder);
+      results.gpu_name = bundle.manifest.gpu_name;
+      results.model = bundle.manifest.baseline.model;
+      row.results = compute_results(bundle);
+    }
+    results.steps.push_back(std::move(row));
+  }
+  if (fs::exists(folder / kLeaveOneOutFolder / "manifest.json")) {
+    results.leave_one_out = compute_results(open_bundle(folder / kLeaveOneOutFolder));
+  }
+  for (const RecipeStepResults& step : results.steps) {
+    if (!step.results) continue;
+    if (!results.total_ratio) results.total_ratio = 1;
+    const ArmResult* kept = step.kept();
+    if (kept != nullptr && kept->effect_ratio) *results.total_ratio *= *kept->effect_ratio;
+  }
+  return results;
+}
+
+nlohmann::json to_json(const RecipeResults& results) {
+  nlohmann::json json = to_json(results.recipe);
+  json["total_ratio"] =
+      results.total_ratio ? nlohmann::json(*results.total_ratio) : nlohmann::json(nullptr);
+  return json;
+}
+
+Table recipe_table(const RecipeResults& results) {
+  Table table{.columns = {{"step"},
+                          {"tried"},
+                          {"kept"},
+                          {"tokens/s after it", Align::kRight},
+                          {"peak memory", Align::kRight},
+                          {"why"}}};
+  for (const RecipeStepResults& step : results.steps) {
+    const ArmResult* now = step.kept() != nullptr ? step.kept() : step.baseline();
+    table.rows.push_back({step.step.toggle, tried_text(step), kept_text(step.step),
+                          now == nullptr ? std::string(kNoNumber)
+                                         : format_or_absent(now->valid_tokens_per_s, format_rate),
+                          now == nullptr || !now->peak_allocated_bytes
+                              ? std::string(kNoNumber)
+                              : format_bytes(static_cast<double>(*now->peak_allocated_bytes)),
+                          step.step.reason});
+  }
+  return table;
+}
+
+Table leave_one_out_table(const RecipeResults& results) {
+  Table table{.columns = {{"without"}, {"back to"}, {"effect of undoing it"}, {"needed"}}};
+  for (const LeaveOneOut& row : results.recipe.leave_one_out) {
+    std::string effect(kNoNumber);
+    if (results.leave_one_out) {
+      const ArmResult* arm =
+          find_arm(*results.leave_one_out, fmt::format("{}={}", row.toggle, row.from_level));
+      if (arm != nullptr && arm->effect_ratio) {
+        effect = fmt::format("{} {}", effect_text(*arm), row.verdict);
+      }
+    }
+    table.rows.push_back({fmt::format("{}={}", row.toggle, row.kept_level), row.from_level, effect,
+                          row.verdict.empty() ? "cannot be undone alone"
+                          : row.is_needed()   ? "yes"
+                                              : "not proven"});
+  }
+  return table;
+}
+
+ReportDocument recipe_document(const RecipeResults& results) {
+  ReportDocument document{
+      .title = results.recipe.experiment.title.value_or(
+          fmt::format("Recipe on {}", results.gpu_name.empty() ? "the CPU" : results.gpu_name)),
+      .headline = headline_of(results),
+      .baseline = start_text(results),
+      .doubts = "Each step is a bundle of its own; its report says what there is to doubt."};
+  std::vector<Part> path;
+  if (std::string svg = recipe_svg(results); !svg.empty()) {
+    path.emplace_back(Image{.file_name = std::string(kRecipePlot),
+                            .description = "Tokens/s along the path of the recipe",
+                            .svg = std::move(svg)});
+  }
+  path.emplace_back(recipe_table(results));
+  path.emplace_back(Paragraph{
+      "Each step is tried on top of what was kept before it, in randomised rounds of its own, and "
+      "kept only if its verdict is FASTER, or, while there is a memory goal to reach, if it needs "
+      "less. The rates of two steps were not measured in the same rounds."});
+  document.chapters.push_back({"path", "Path", std::move(path)});
+  if (!results.recipe.leave_one_out.empty()) {
+    std::vector<Part> undone = {leave_one_out_table(results)};
+    if (std::vector<std::string> sentences = leave_one_out_sentences(results); !sentences.empty()) {
+      undone.emplace_back(BulletList{std::move(sentences)});
+    }
+    document.chapters.push_back(
+        {"leave_one_out", "What each is worth at the end", std::move(undone)});
+  }
+  return document;
+}
+
+RecipeResults write_recipe_report(const fs::path& folder) {
+  RecipeResults results = compute_recipe(folder);
+  if (const std::string svg = recipe_svg(results); !svg.empty()) {
+    write_file_atomically(folder / kRecipePlot, svg);
+  }
+  const ReportDocument document = recipe_document(results);
+  write_file_atomically(folder / kReportFileName, report_markdown(document));
+  write_file_atomically(folder / kHtmlFileName, report_html(document));
+  return results;
+}
+
+std::string recipe_text(const RecipeResults& results) {
+  std::string text = headline_of(results) + ".\n\n" + to_text(recipe_table(results));
+  if (!results.recipe.leave_one_out.empty()) {
+    text += "\n" + to_text(leave_one_out_table(results));
+  }
+  for (const std::string& sentence : leave_one_out_sentences(results)) {
+    text += wrap(sentence, 2) + "\n";
+  }
+  return text;
+}
+
+}  // namespace steplens

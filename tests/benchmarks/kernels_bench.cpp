@@ -1,0 +1,420 @@
+// The memory-bound operators at the shapes of two models, against the bandwidth of a device copy
+// measured in the same process. A: 32768 rows of 768 channels (124M parameters); B: 16384 rows of
+// 2048 (1B). Times are those of the GPU, between events around many launches of one CUDA graph;
+// the launches take turns over sets of buffers that together exceed the L2 cache several times.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include "kernels/cuda_check.h"
+#include "kernels/embedding/embedding.h"
+#include "kernels/rms_norm/rms_norm.h"
+#include "kernels/rope/rope.h"
+#include "kernels/swiglu/swiglu.h"
+
+namespace steplens {
+namespace {
+
+constexpr ElementType kF = ElementType::kFloat32;
+constexpr ElementType kB = ElementType::kBfloat16;
+
+// 20: a batch lasts a millisecond and more, so that the events' resolution of 0.5 us is nothing.
+constexpr int kLaunchesPerBatch = 20;
+constexpr int kBatches = 15;
+constexpr std::int64_t kRotatedBytes = 512 << 20;  // Eight times the L2 cache of an H200.
+
+class Memory {
+ public:
+  explicit Memory(std::int64_t num_bytes) {
+    SL_CUDA(cudaMalloc(&data_, static_cast<std::size_t>(std::max<std::int64_t>(num_bytes, 1))));
+  }
+  ~Memory() { cudaFree(data_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  void* data() { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+// Buffers of one benchmark; freed together.
+class Buffers {
+ public:
+  void* empty(std::int64_t num_bytes) {
+    memory_.push_back(std::make_unique<Memory>(num_bytes));
+    return memory_.back()->data();
+  }
+
+  // Normally distributed: zeros would draw less power and so run at higher clocks.
+  void* random(ElementType type, std::int64_t count) {
+    constexpr std::int64_t kBlock = 1 << 20;
+    static const std::vector<float> singles = [] {
+      std::mt19937 generator(1);
+      std::normal_distribution<float> normal;
+      std::vector<float> values(kBlock);
+      for (float& value : values) value = normal(generator);
+      return values;
+    }();
+    static const std::vector<__nv_bfloat16> halves = [] {
+      std::vector<__nv_bfloat16> values(kBlock);
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = __float2bfloat16_rn(singles[i]);
+      return values;
+    }();
+    const void* source = type == kF ? static_cast<const void*>(singles.data()) : halves.data();
+    const std::int64_t size = element_bytes(type);
+    auto* data = static_cast<char*>(empty(count * size));
+    for (std::int64_t first = 0; first < count; first += kBlock) {
+      SL_CUDA(cudaMemcpy(data + first * size, first == 0 ? source : data,
+                         static_cast<std::size_t>(std::min(kBlock, count - first) * size),
+                         first == 0 ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToDevice));
+    }
+    return data;
+  }
+
+  void* copy(const void* source, std::size_t num_bytes) {
+    void* data = empty(static_cast<std::int64_t>(num_bytes));
+    SL_CUDA(cudaMemcpy(data, source, num_bytes, cudaMemcpyHostToDevice));
+    return data;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Memory>> memory_;
+};
+
+using Launch = std::function<void(cudaStream_t)>;
+
+// Launches captured once and replayed between two events.
+class Batch {
+ public:
+  explicit Batch(const std::vector<Launch>& sets) {
+    SL_CUDA(cudaStreamCreate(&stream_));
+    SL_CUDA(cudaEventCreate(&start_));
+    SL_CUDA(cudaEventCreate(&end_));
+    for (const Launch& launch : sets) launch(stream_);  // Loads the modules.
+    SL_CUDA(cudaStreamSynchronize(stream_));
+    SL_CUDA(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < kLaunchesPerBatch; ++i) {
+      sets[static_cast<std::size_t>(i) % sets.size()](stream_);
+    }
+    cudaGraph_t graph = nullptr;
+    SL_CUDA(cudaStreamEndCapture(stream_, &graph));
+    SL_CUDA(cudaGraphInstantiate(&graph_, graph, 0));
+    SL_CUDA(cudaGraphDestroy(graph));
+    seconds_per_launch();
+  }
+  ~Batch() {
+    cudaGraphExecDestroy(graph_);
+    cudaEventDestroy(start_);
+    cudaEventDestroy(end_);
+    cudaStreamDestroy(stream_);
+  }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  double seconds_per_launch() {
+    SL_CUDA(cudaEventRecord(start_, stream_));
+    SL_CUDA(cudaGraphLaunch(graph_, stream_));
+    SL_CUDA(cudaEventRecord(end_, stream_));
+    SL_CUDA(cudaEventSynchronize(end_));
+    float ms = 0;
+    SL_CUDA(cudaEventElapsedTime(&ms, start_, end_));
+    return static_cast<double>(ms) * 1e-3 / kLaunchesPerBatch;
+  }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t start_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+Launch device_copy(Buffers& buffers, std::int64_t num_bytes) {
+  const void* source = buffers.random(kF, num_bytes / 4);
+  void* target = buffers.empty(num_bytes);
+  return [=](cudaStream_t stream) {
+    SL_CUDA(cudaMemcpyAsync(target, source, static_cast<std::size_t>(num_bytes),
+                            cudaMemcpyDeviceToDevice, stream));
+  };
+}
+
+// Bytes read and written per second by copies of 1 GiB, the best of ten batches.
+double copy_bytes_per_s() {
+  static const double rate = [] {
+    constexpr std::int64_t kBytes = 1 << 30;
+    Buffers buffers;
+    Batch batch({device_copy(buffers, kBytes)});
+    double best = 1.0;
+    for (int i = 0; i < 10; ++i) best = std::min(best, batch.seconds_per_launch());
+    return 2.0 * kBytes / best;
+  }();
+  return rate;
+}
+
+// What one benchmark launches: `make` builds it over one set of buffers.
+struct Work {
+  std::int64_t minimum_bytes = 0;
+  std::int64_t flops = 0;
+  Launch launch;
+};
+using MakeWork = std::function<Work(Buffers&)>;
+
+void measure(benchmark::State& state, const MakeWork& make) {
+  int num_devices = 0;
+  if (cudaGetDeviceCount(&num_devices) != cudaSuccess || num_devices == 0) {
+    state.SkipWithError("no GPU");
+    return;
+  }
+  const double copy_rate = copy_bytes_per_s();
+  Buffers buffers;
+  std::vector<Launch> sets;
+  Work work;
+  do {
+    work = make(buffers);
+    sets.push_back(work.launch);
+  } while (static_cast<std::int64_t>(sets.size()) * work.minimum_bytes < kRotatedBytes);
+  Batch batch(sets);
+  std::vector<double> seconds;
+  for (auto _ : state) {
+    seconds.push_back(batch.seconds_per_launch());
+    state.SetIterationTime(seconds.back());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  const double median = seconds[seconds.size() / 2];
+  const auto num_bytes = static_cast<double>(work.minimum_bytes);
+  state.counters["median_us"] = median * 1e6;
+  state.counters["best_us"] = seconds.front() * 1e6;
+  state.counters["bytes_per_s"] = num_bytes / median;
+  state.counters["copy_share_ratio"] = num_bytes / median / copy_rate;
+  state.counters["flops_per_s"] = static_cast<double>(work.flops) / median;
+}
+
+// ---- The operators ----
+
+struct ModelShape {
+  const char* name;
+  std::int64_t B, T, C, F, H, V;
+  std::int64_t rows() const { return B * T; }
+};
+constexpr ModelShape kModels[] = {{"A", 32, 1024, 768, 2048, 12, 50304},
+                                  {"B", 4, 4096, 2048, 5632, 16, 32000}};
+
+Work rms_norm_forward_work(Buffers& buffers, const ModelShape& model, ElementType x_type,
+                           ElementType stream_type, ElementType y_type, bool has_residual,
+                           const RmsNormForwardVariant& variant) {
+  const std::int64_t count = model.rows() * model.C;
+  const RmsNormForwardArgs args{
+      .x = buffers.random(x_type, count),
+      .residual = has_residual ? buffers.random(stream_type, count) : nullptr,
+      .weight = buffers.random(kF, model.C),
+      .r = has_residual ? buffers.empty(count * element_bytes(stream_type)) : nullptr,
+      .y = buffers.empty(count * element_bytes(y_type)),
+      .rstd = static_cast<float*>(buffers.empty(model.rows() * 4)),
+      .N = model.rows(),
+      .C = model.C,
+      .x_type = x_type,
+      .stream_type = stream_type,
+      .y_type = y_type};
+  return {minimum_bytes(args), flops(args),
+          [=](cudaStream_t stream) { variant.launch(args, stream); }};
+}
+
+Work rms_norm_backward_work(Buffers& buffers, const ModelShape& model, ElementType dy_type,
+                            ElementType stream_type, const RmsNormBackwardVariant& variant) {
+  const std::int64_t count = model.rows() * model.C;
+  const RmsNormBackwardArgs args{
+      .dy = buffers.random(dy_type, count),
+      .r = buffers.random(stream_type, count),
+      .rstd = static_cast<const float*>(buffers.random(kF, model.rows())),
+      .weight = buffers.random(kF, model.C),
+      .dr_in = buffers.random(stream_type, count),
+      .dr = buffers.empty(count * element_bytes(stream_type)),
+      .dx = dy_type != stream_type ? buffers.empty(count * 2) : nullptr,
+      .dweight = static_cast<float*>(buffers.empty(model.C * 4)),
+      .workspace = buffers.empty(
+          static_cast<std::int64_t>(rms_norm_backward_workspace_bytes(model.rows(), model.C))),
+      .N = model.rows(),
+      .C = model.C,
+      .dy_type = dy_type,
+      .stream_type = stream_type};
+  return {minimum_bytes(args), flops(args),
+          [=](cudaStream_t stream) { variant.launch(args, stream); }};
+}
+
+Work swiglu_forward_work(Buffers& buffers, const ModelShape& model, ElementType type) {
+  const std::int64_t count = model.rows() * model.F;
+  const SwigluForwardArgs args{.gate_up = buffers.random(type, 2 * count),
+                               .y = buffers.empty(count * element_bytes(type)),
+                               .N = model.rows(),
+                               .F = model.F,
+                               .type = type};
+  return {minimum_bytes(args), flops(args),
+          [=](cudaStream_t stream) { swiglu_forward(args, stream); }};
+}
+
+Work swiglu_backward_work(Buffers& buffers, const ModelShape& model, ElementType type) {
+  const std::int64_t count = model.rows() * model.F;
+  const SwigluBackwardArgs args{.dy = buffers.random(type, count),
+                                .gate_up = buffers.random(type, 2 * count),
+                                .dgate_up = buffers.empty(2 * count * element_bytes(type)),
+                                .N = model.rows(),
+                                .F = model.F,
+                                .type = type};
+  return {minimum_bytes(args), flops(args),
+          [=](cudaStream_t stream) { swiglu_backward(args, stream); }};
+}
+
+RopeShape rope_shape(Buffers& buffers, const ModelShape& model) {
+  const std::int64_t D = model.C / model.H;
+  std::vector<float> cos;
+  std::vector<float> sin;
+  for (std::int64_t t = 0; t < model.T; ++t) {
+    for (std::int64_t j = 0; j < D / 2; ++j) {
+      const double angle = static_cast<double>(t) *
+                           std::pow(1e4, -2.0 * static_cast<double>(j) / static_cast<double>(D));
+      cos.push_back(static_cast<float>(std::cos(angle)));
+      sin.push_back(static_cast<float>(std::sin(angle)));
+    }
+  }
+  return {.B = model.B,
+          .T = model.T,
+          .H = model.H,
+          .Hkv = model.H,
+          .D = D,
+          .cos = static_cast<const float*>(buffers.copy(cos.data(), cos.size() * 4)),
+          .sin = static_cast<const float*>(buffers.copy(sin.data(), sin.size() * 4)),
+          .table_stride = D / 2,
+          .type = kB};
+}
+
+HeadsView heads_buffer(void* data, const ModelShape& model) {
+  return {.data = data,
+          .batch_stride = model.T * model.C,
+          .token_stride = model.C,
+          .head_stride = model.C / model.H};
+}
+
+Work rope_forward_work(Buffers& buffers, const ModelShape& model, bool is_in_place) {
+  RopeQkvForwardArgs args{.shape = rope_shape(buffers, model)};
+  const std::int64_t count = model.rows() * model.C;
+  void* qkv = buffers.random(kB, 3 * count);
+  args.qkv = qkv;
+  if (is_in_place) {
+    args.q = qkv_heads(qkv, QkvPart::kQ, args.shape);
+    args.k = qkv_heads(qkv, QkvPart::kK, args.shape);
+  } else {
+    for (HeadsView* view : {&args.q, &args.k, &args.v}) {
+      *view = heads_buffer(buffers.empty(2 * count), model);
+    }
+  }
+  return {minimum_bytes(args), flops(args.shape),
+          [=](cudaStream_t stream) { rope_qkv_forward(args, stream); }};
+}
+
+Work rope_backward_work(Buffers& buffers, const ModelShape& model) {
+  RopeQkvBackwardArgs args{.shape = rope_shape(buffers, model)};
+  const std::int64_t count = model.rows() * model.C;
+  for (ConstHeadsView* view : {&args.dq, &args.dk, &args.dv}) {
+    const HeadsView heads = heads_buffer(buffers.random(kB, count), model);
+    *view = {heads.data, heads.batch_stride, heads.token_stride, heads.head_stride};
+  }
+  args.dqkv = buffers.empty(3 * count * 2);
+  return {minimum_bytes(args), flops(args.shape),
+          [=](cudaStream_t stream) { rope_qkv_backward(args, stream); }};
+}
+
+// exponent 1: every token alike often; 4: a few tokens make most of the text.
+Work embedding_backward_work(Buffers& buffers, const ModelShape& model, double exponent) {
+  std::mt19937 generator(1);
+  std::uniform_real_distribution<double> uniform;
+  std::vector<std::int64_t> tokens;
+  for (std::int64_t n = 0; n < model.rows(); ++n) {
+    const double place = std::pow(uniform(generator), exponent);
+    tokens.push_back(static_cast<std::int64_t>(place * static_cast<double>(model.V)));
+  }
+  const EmbeddingBackwardArgs args{
+      .dy = buffers.random(kB, model.rows() * model.C),
+      .tokens = static_cast<const std::int64_t*>(buffers.copy(tokens.data(), tokens.size() * 8)),
+      .dtable = static_cast<float*>(buffers.empty(model.V * model.C * 4)),
+      .workspace = buffers.empty(static_cast<std::int64_t>(
+          embedding_backward_workspace_bytes(model.rows(), model.C, model.V))),
+      .N = model.rows(),
+      .C = model.C,
+      .V = model.V,
+      .dy_type = kB};
+  return {minimum_bytes(args), flops(args),
+          [=](cudaStream_t stream) { embedding_backward(args, stream); }};
+}
+
+void add(const std::string& name, const MakeWork& make) {
+  benchmark::RegisterBenchmark(name.c_str(),
+                               [make](benchmark::State& state) { measure(state, make); })
+      ->UseManualTime()
+      ->Iterations(kBatches)
+      ->Unit(benchmark::kMicrosecond);
+}
+
+const bool kIsRegistered = [] {
+  for (const std::int64_t num_mib : {64, 100, 200, 1024}) {
+    add("device_copy/" + std::to_string(num_mib) + "MiB", [=](Buffers& buffers) {
+      return Work{2 * (num_mib << 20), 0, device_copy(buffers, num_mib << 20)};
+    });
+  }
+  for (const ModelShape& model : kModels) {
+    const std::string suffix = std::string("/") + model.name;
+    for (const RmsNormForwardVariant& variant : rms_norm_forward_variants()) {
+      const auto forward = [&](const std::string& types, ElementType x, ElementType stream,
+                               ElementType y, bool has_residual) {
+        add("rms_norm_forward/" + types + suffix + "/" + std::string(variant.name),
+            [=, &model](Buffers& buffers) {
+              return rms_norm_forward_work(buffers, model, x, stream, y, has_residual, variant);
+            });
+      };
+      forward("bf16_residual", kB, kB, kB, true);
+      forward("fp32_residual", kB, kF, kB, true);
+      forward("bf16", kB, kB, kB, false);
+    }
+    for (const RmsNormBackwardVariant& variant : rms_norm_backward_variants()) {
+      const auto backward = [&](const std::string& types, ElementType dy, ElementType stream) {
+        add("rms_norm_backward/" + types + suffix + "/" + std::string(variant.name),
+            [=, &model](Buffers& buffers) {
+              return rms_norm_backward_work(buffers, model, dy, stream, variant);
+            });
+      };
+      backward("bf16_residual", kB, kB);
+      backward("fp32_residual", kB, kF);
+    }
+    for (const ElementType type : {kB, kF}) {
+      const std::string name = type == kB ? "bf16" : "fp32";
+      add("swiglu_forward/" + name + suffix,
+          [=, &model](Buffers& buffers) { return swiglu_forward_work(buffers, model, type); });
+      add("swiglu_backward/" + name + suffix,
+          [=, &model](Buffers& buffers) { return swiglu_backward_work(buffers, model, type); });
+    }
+    for (const bool is_in_place : {true, false}) {
+      add(std::string("rope_qkv_forward/") + (is_in_place ? "in_place" : "copy") + suffix,
+          [=, &model](Buffers& buffers) { return rope_forward_work(buffers, model, is_in_place); });
+    }
+    add("rope_qkv_backward/copy" + suffix,
+        [&model](Buffers& buffers) { return rope_backward_work(buffers, model); });
+    for (const double exponent : {1.0, 4.0}) {
+      add(std::string("embedding_backward/") + (exponent == 1.0 ? "uniform" : "skewed") + suffix,
+          [=, &model](Buffers& buffers) {
+            return embedding_backward_work(buffers, model, exponent);
+          });
+    }
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace steplens

@@ -1,0 +1,58 @@
+#include "tests/cli/cli_world.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace steplens {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::CliResult;
+using testing_support::CliWorld;
+
+std::string published(const std::string& name) {
+  return std::string(STEPLENS_SOURCE_DIR) + "/reports/published/" + name;
+}
+
+TEST(PlanVerb, PredictsThePeaksOfEveryPublishedArm) {
+  CliWorld world;
+  for (const char* bundle : {"h200-gpt2-124m", "h200-gpt2-124m-toggles", "h200-aa20-micro8",
+                             "h200-gpt2-124m-beside-torch"}) {
+    const CliResult result = world.run({"plan", "--check", published(bundle), "--json"});
+    ASSERT_EQ(result.exit_code, 0) << bundle << ": " << result.out << result.err;
+    for (const nlohmann::json& arm : nlohmann::json::parse(result.out)) {
+      EXPECT_NEAR(arm["error_ratio"].get<double>(), 1, 0.05) << bundle << " " << arm["arm"];
+    }
+  }
+}
+
+TEST(PlanVerb, NamesTheMicroBatchAndPredictsItsStep) {
+  CliWorld world;
+  const CliResult result = world.run({"plan", "--memory", "80GiB", "--global-batch", "512",
+                                      "--from", published("h200-gpt2-124m"), "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json plan = nlohmann::json::parse(result.out);
+  const nlohmann::json& best = plan["choices"][plan["best"].get<std::size_t>()];
+  EXPECT_EQ(best["micro_batch"].get<int>() * best["accumulation"].get<int>(), 512);
+  EXPECT_EQ(best["checkpoint"], "off");
+  // 524,288 positions at the 300,600 a second that the baseline of that bundle reached.
+  EXPECT_NEAR(best["step_ns"].get<double>() / 1e9, 524'288 / 300'600.0, 0.02);
+}
+
+TEST(PlanVerb, SaysWhatNothingFitsInto) {
+  CliWorld world;
+  const CliResult result = world.run({"plan", "--memory", "1GiB"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("Nothing fits into 1.00 GiB"));
+}
+
+TEST(PlanVerb, NamesBadInput) {
+  CliWorld world;
+  EXPECT_THAT(world.run({"plan"}).err, HasSubstr("--memory 80GiB"));
+  EXPECT_THAT(world.run({"plan", "--memory", "lots"}).err, HasSubstr("memory=lots"));
+  EXPECT_THAT(world.run({"plan", "--memory", "80GiB", "--set", "accumulation=4"}).err,
+              HasSubstr("accumulation is what a plan finds"));
+  EXPECT_EQ(world.run({"plan", "--check", "nowhere"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace steplens

@@ -1,0 +1,88 @@
+#include "harness/package_export.h"
+
+#include "tests/harness/scheduler_fixture.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace steplens {
+namespace {
+
+using namespace testing_support;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+constexpr const char* kExport = "/opt/export_step.py";
+
+// A world in which `process` answers the export and blocks run as ever.
+struct ExportWorld : FakeWorld {
+  ProcessResult process{.end = ProcessEnd::kExited, .wall_s = 93.2, .last_lines = {"x", ""}};
+  std::vector<BlockConfig> exported;
+
+  RunOutcome start_with_export(RunConfig baseline, std::string_view toggles) {
+    const Plan plan = make_plan({.baseline = std::move(baseline),
+                                 .toggles = parse_toggle_choices(toggles),
+                                 .num_rounds = 2},
+                                vocabulary());
+    RunSite here = site();
+    here.run_process = [this, run = here.run_process](const ProcessSpec& spec,
+                                                      const auto& stop_request) {
+      if (spec.command != std::vector<std::string>{kExport}) return run(spec, stop_request);
+      EXPECT_EQ(spec.environment.front().first, "STEPLENS_BLOCK_CONFIG");
+      exported.push_back(block_config_from_json(read_json(spec.environment.front().second)));
+      return process;
+    };
+    RunOptions run_options = options();
+    run_options.export_command = {kExport};
+    Progress progress(output, false, false);
+    return run_plan(plan, run_options, here, progress);
+  }
+};
+
+TEST(ExportPackages, RunsOnceForEachArmThatNeedsOneBeforeTheFirstBlock) {
+  ExportWorld world;
+  world.answer = [&](const BlockConfig&, int) {
+    EXPECT_EQ(world.exported.size(), 1U);
+    return FakeBlock{};
+  };
+  EXPECT_EQ(world.start_with_export(cpu_baseline(), "attention=math,compile=aoti").end,
+            RunEnd::kDone);
+  ASSERT_EQ(world.exported.size(), 1U);
+  EXPECT_EQ(world.exported.front().config.compile, Compile::kAoti);
+  EXPECT_THAT(world.open().manifest.notes,
+              Contains(AllOf(HasSubstr("compile=aoti"), HasSubstr("93.2 s (x)"))));
+  // The export's time is no block's time: nothing of it lies in the bundle's blocks.
+  for (const BlockEntry& entry : world.open().manifest.blocks) EXPECT_LT(entry.duration_s, 93);
+}
+
+TEST(ExportPackages, ArmWithoutPackageIsNotAvailableAndTheRestGoesOn) {
+  ExportWorld world;
+  world.process.exit_code = 4;
+  world.process.last_lines = {"warning", "this Python has no package triton"};
+  EXPECT_EQ(world.start_with_export(cpu_baseline(), "attention=math,compile=aoti").end,
+            RunEnd::kDone);
+  const Manifest manifest = world.open().manifest;
+  EXPECT_EQ(manifest.failed_arms.at("compile=aoti"),
+            "not available: this Python has no package triton");
+  EXPECT_FALSE(manifest.failed_arms.contains("attention=math"));
+  for (const BlockConfig& block : world.ran) EXPECT_EQ(block.config.compile, Compile::kOff);
+}
+
+TEST(ExportPackages, BaselineWithoutPackageEndsTheRun) {
+  ExportWorld world;
+  world.process = {.end = ProcessEnd::kNotStarted, .why_not_started = "no such file"};
+  RunConfig baseline = cpu_baseline();
+  baseline.compile = Compile::kAoti;
+  const RunOutcome outcome = world.start_with_export(baseline, "attention=math");
+  EXPECT_EQ(outcome.end, RunEnd::kBaselineFailed);
+  EXPECT_THAT(outcome.reason, HasSubstr("not available: no such file"));
+  EXPECT_TRUE(world.ran.empty());
+}
+
+TEST(ExportPackages, NothingIsRunWhereNoArmCompiles) {
+  ExportWorld world;
+  EXPECT_EQ(world.start_with_export(cpu_baseline(), "attention=math").end, RunEnd::kDone);
+  EXPECT_TRUE(world.exported.empty());
+}
+
+}  // namespace
+}  // namespace steplens

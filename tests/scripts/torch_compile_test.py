@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Tests of the arms torch-compile*: each block is a process of its own, as in a matrix.
+
+Skipped, with a reason, where this Python cannot compile. Inductor writes C++ here: no GPU needed.
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ARMS = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "arms"
+NEEDED = ("torch", "typing_extensions", "sympy", "mpmath", "networkx", "jinja2", "filelock")
+MISSING = [name for name in NEEDED if not importlib.util.find_spec(name)]
+if not shutil.which("g++"):
+    MISSING.append("g++")
+
+END_TOKEN = 10  # A document is a line.
+
+
+def write_tokens(folder):
+    # Bytes of a real text: this file.
+    tokens = pathlib.Path(__file__).read_bytes()
+    path = folder / "x.bin"
+    path.write_bytes(struct.pack(f"<{len(tokens)}H", *tokens))
+    path.with_suffix(".json").write_text(json.dumps({
+        "dtype": "uint16", "num_tokens": len(tokens), "max_token": max(tokens),
+        "document_end_token": END_TOKEN}), encoding="utf-8")
+    return path
+
+
+class CompileTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.folder = pathlib.Path(temporary.name)
+        cls.data_path = write_tokens(cls.folder)
+
+    def run_block(self, script, arm, **changes):
+        config = {
+            "device": "cpu", "num_layers": 1, "d_model": 16, "num_heads": 4, "num_kv_heads": 2,
+            "head_dim": 4, "ffn_width": 24, "vocab_size": 257, "sequence_length": 32,
+            "global_batch": 4, "accumulation": 2, "accumulation_holds": "global_batch",
+            "world_size": 1, "precision": "fp32", "attention": "math", "optimizer": "fused",
+            "graph": "off", "checkpoint": "off", "data": "sync", "batching": "packed",
+            "sync_every_micro_step": "off", "frozen": "none", "allocator": "default",
+            "instrumentation": "full", "injected_spin_ns": 0, "num_threads": 1, "seed": 1,
+            "learning_rate": 1e-2, "min_learning_rate_ratio": 0.1, "num_lr_warmup_steps": 2,
+            "num_lr_total_steps": 20, "weight_decay": 0.1, "beta1": 0.9, "beta2": 0.95,
+            "epsilon": 1e-8, "max_grad_norm": 1.0, "norm_epsilon": 1e-5, "rope_base": 10000.0,
+        } | changes
+        output = self.folder / f"{arm}-{config['batching']}"
+        output.mkdir(exist_ok=True)
+        block = {"schema_version": 1, "config": config, "seed": 1, "kind": "throughput",
+                 "arm": arm, "round_index": 0, "rank": 0, "world_size": 1, "device": {"id": ""},
+                 "first_data_step_index": 0, "num_warmup_steps": 3, "num_measured_steps": 9,
+                 "timeout_s": 600, "data_path": str(self.data_path), "output_folder": str(output)}
+        config_path = output / "block_config.json"
+        config_path.write_text(json.dumps(block), encoding="utf-8")
+        result = subprocess.run(
+            [sys.executable, "-B", str(ARMS / script)], capture_output=True, text=True, check=False,
+            env=os.environ | {"STEPLENS_BLOCK_CONFIG": str(config_path),
+                              "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "inductor")})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        record = json.loads((output / "block.json").read_text(encoding="utf-8"))
+        self.assertEqual((record["status"], record["reason"]), ("ok", ""))
+        return record
+
+    def assert_same_maths(self, record, reference):
+        for name in ("data_hash", "data_set_hash", "weights_hash"):
+            self.assertEqual(record[name], reference[name])
+        for name in ("num_valid_tokens", "num_positions", "num_loss_tokens"):
+            self.assertEqual(record["steps"][name], reference["steps"][name])
+        for name in ("loss", "grad_norm", "lr"):
+            for value, expected in zip(record["steps"][name], reference["steps"][name]):
+                self.assertLess(abs(value / expected - 1), 1e-4, name)
+
+
+@unittest.skipIf(MISSING, f"not here: {', '.join(MISSING)}")
+class TorchCompileTest(CompileTest):
+    def test_fixed_shape_compiles_before_the_steps_alone(self):
+        reference = self.run_block("torch_step.py", "torch-eager")
+        self.assertIsNone(reference["compile_ns"])
+        record = self.run_block("torch_compile_step.py", "torch-compile-reduce-overhead")
+        self.assert_same_maths(record, reference)
+        evidence = record["evidence"]["compile"]
+        self.assertEqual(evidence["mode"], "reduce-overhead")
+        self.assertGreater(evidence["num_compilations_before_steps"], 0)
+        self.assertEqual(evidence["num_compilations_in_warmup"], 0)
+        self.assertEqual(evidence["num_compilations_in_steps"], 0)
+        self.assertEqual(evidence["num_graph_breaks"], 0, evidence["graph_break_reasons"])
+        self.assertEqual(evidence["failures"], [])
+        self.assertEqual(evidence["spikes"]["lost_ns"], 0)
+        self.assertGreater(record["compile_ns"], max(record["warmup"]["step_wall_ns"]))
+        self.assertTrue(any((self.folder / "inductor" / "cpu-math").iterdir()))
+
+    def test_changing_shapes_compile_in_the_steps(self):
+        reference = self.run_block("torch_step.py", "torch-eager", batching="bucketed")
+        record = self.run_block("torch_compile_step.py", "torch-compile", batching="bucketed")
+        self.assert_same_maths(record, reference)
+        evidence = record["evidence"]["compile"]
+        num_in_steps = (evidence["num_compilations_in_warmup"] +
+                        evidence["num_compilations_in_steps"])
+        self.assertGreater(num_in_steps, 0)
+        self.assertGreater(evidence["num_recompilations"], 0)
+        self.assertTrue(evidence["recompilation_reasons"])
+        self.assertEqual(evidence["failures"], [])
+        spikes = evidence["spikes"]
+        self.assertEqual(sum(step["num_compilations"] for step in spikes["steps"]), num_in_steps)
+        wall_ns = record["warmup"]["step_wall_ns"] + record["steps"]["step_wall_ns"]
+        for step in spikes["steps"]:
+            self.assertEqual(step["step_wall_ns"], wall_ns[step["step_index"]])
+        self.assertGreater(spikes["lost_ratio"], 0.5)  # Compiling takes seconds, a step does not.
+
+
+if __name__ == "__main__":
+    unittest.main()

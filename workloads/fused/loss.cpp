@@ -1,0 +1,104 @@
+#include "workloads/fused/loss.h"
+
+#include <algorithm>
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/mul.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "workloads/evidence.h"
+#include "workloads/fused/launch.h"
+#include "workloads/ranges.h"
+
+namespace steplens {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// sum (V, C) fp32 = or += gradient^T h, of which gradient and h are fp32 or bf16.
+void add_weight_gradient(at::Tensor& sum_VC, const at::Tensor& gradient_NV, const at::Tensor& h_NC,
+                         bool is_first) {
+  const bool is_fp32 = h_NC.scalar_type() == at::kFloat;
+  if (is_first && is_fp32) {
+    at::mm_out(sum_VC, gradient_NV.t(), h_NC);
+  } else if (is_first) {
+    at::mm_out(sum_VC, gradient_NV.t(), h_NC, at::kFloat);
+  } else if (is_fp32) {
+    at::addmm_out(sum_VC, sum_VC, gradient_NV.t(), h_NC);
+  } else {
+    at::addmm_out(sum_VC, sum_VC, gradient_NV.t(), h_NC, at::kFloat);
+  }
+}
+
+struct FusedHeadLoss : torch::autograd::Function<FusedHeadLoss> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& h_BTC,
+                            const at::Tensor& weight_in, const at::Tensor& targets_BT,
+                            std::int64_t type_index) {
+    const auto type = static_cast<at::ScalarType>(type_index);
+    const at::Tensor h_NC = h_BTC.reshape({-1, h_BTC.size(-1)}).to(type).contiguous();
+    const at::Tensor weight_VC = weight_in.to(type);
+    const at::Tensor targets_N = targets_BT.reshape({-1}).contiguous();
+    const std::int64_t num_rows = h_NC.size(0);
+    const std::int64_t vocab_size = weight_VC.size(0);
+    const RowChunks chunks = head_chunks(num_rows);
+
+    const at::Tensor losses_N = at::empty({num_rows}, h_NC.options().dtype(at::kFloat));
+    const at::Tensor dh_NC = at::empty_like(h_NC);
+    at::Tensor dweight_VC = at::empty(weight_VC.sizes(), h_NC.options().dtype(at::kFloat));
+    const at::Tensor buffer = at::empty({chunks.rows_per_chunk, vocab_size}, h_NC.options());
+    for (std::int64_t i = 0; i < chunks.num_chunks; ++i) {
+      const std::int64_t first = i * chunks.rows_per_chunk;
+      const std::int64_t count = std::min(chunks.rows_per_chunk, num_rows - first);
+      const at::Tensor h_chunk = h_NC.narrow(0, first, count);
+      at::Tensor logits = buffer.narrow(0, 0, count);
+      at::mm_out(logits, h_chunk, weight_VC.t());
+      {
+        const ScopedRange range("loss");
+        cross_entropy({.logits = logits.data_ptr(),
+                       .targets = targets_N.data_ptr<std::int64_t>() + first,
+                       .losses = losses_N.data_ptr<float>() + first,
+                       .N = count,
+                       .V = vocab_size,
+                       .type = element_type_of(type)},
+                      current_stream());
+      }
+      count_event("fused_losses");
+      at::Tensor dh_chunk = dh_NC.narrow(0, first, count);
+      at::mm_out(dh_chunk, logits, weight_VC);
+      add_weight_gradient(dweight_VC, logits, h_chunk, i == 0);
+    }
+    context->save_for_backward({dh_NC.view(h_BTC.sizes()), dweight_VC});
+    context->saved_data["h_type"] = static_cast<std::int64_t>(h_BTC.scalar_type());
+    context->saved_data["weight_type"] = static_cast<std::int64_t>(weight_in.scalar_type());
+    return losses_N.sum();
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const auto type = [&](const char* name) {
+      return static_cast<at::ScalarType>(context->saved_data[name].toInt());
+    };
+    const auto scaled = [&](at::Tensor values, at::ScalarType wanted) {
+      if (values.scalar_type() == wanted) return values.mul_(gradients.front());
+      // One pass that also rounds.
+      at::Tensor result = at::empty_like(values, values.options().dtype(wanted));
+      return at::mul_out(result, values, gradients.front());
+    };
+    return {scaled(saved[0], type("h_type")), scaled(saved[1], type("weight_type")), at::Tensor(),
+            at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor fused_head_loss(const at::Tensor& h_BTC, const at::Tensor& weight_VC,
+                           const at::Tensor& targets_BT, at::ScalarType type) {
+  return FusedHeadLoss::apply(h_BTC, weight_VC, targets_BT, static_cast<std::int64_t>(type));
+}
+
+}  // namespace steplens
