@@ -119,8 +119,8 @@ TEST(CommunicationTable, ComparesBytesWithTheFormula) {
     return std::string("no such column");
   };
   EXPECT_EQ(cell("/ formula"), "1.000");
-  EXPECT_EQ(cell("communication"), "80 ns");
-  EXPECT_EQ(cell("hidden"), "40 ns");
+  EXPECT_EQ(cell("communication"), "80.0 ns");
+  EXPECT_EQ(cell("hidden"), "40.0 ns");
   EXPECT_EQ(cell("bus bandwidth"), "4.3 GB/s") << "344 bytes in 80 ns";
 }
 
