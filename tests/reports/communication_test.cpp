@@ -91,6 +91,9 @@ TEST(GradientBytes, CountsWhatTrainsInTheTypeThatTravels) {
   EXPECT_EQ(gradient_bytes(config), 86 * 2);
   config.frozen = Frozen::kEmbeddings;
   EXPECT_EQ(gradient_bytes(config), 66 * 2);
+  config = tiny();
+  config.weights = Weights::kBf16Master;
+  EXPECT_EQ(gradient_bytes(config), 80 * 2 + 6 * 4) << "norms stay fp32";
 }
 
 TEST(RingBytes, FollowTheFormulaOfARing) {
