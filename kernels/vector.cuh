@@ -93,6 +93,7 @@ struct Packed {
 /// One element, of any alignment.
 template <typename T>
 struct Packed<T, 1> {
+  static constexpr int kNumAccesses = 1;
   T element;
   __device__ void load(const T* data) { element = *data; }
   __device__ void store(T* data) const { *data = element; }
@@ -143,19 +144,17 @@ __device__ inline float warp_sum(float value) {
   return value;
 }
 
-/// Sum over kNumThreads consecutive threads of a block, which start at a multiple of kNumThreads;
-/// the same in all of them. `slots`: two rows of kNumThreads / 32 floats of these threads' own in
-/// shared memory; consecutive calls alternate `parity`, so that one barrier each is enough.
+/// Sum over a warp (kNumThreads = 32), or over a block of kNumThreads threads; the same in all of
+/// them. `slots`: two rows of kNumThreads / 32 floats in shared memory; consecutive calls alternate
+/// `parity`, so that one barrier each is enough.
 template <int kNumThreads>
 __device__ inline float group_sum(float value, float* slots, int parity) {
   value = warp_sum(value);
   if constexpr (kNumThreads > kWarpSize) {
     constexpr int kNumWarps = kNumThreads / kWarpSize;
-    const int group = static_cast<int>(threadIdx.x) / kNumThreads;
     float* row = slots + parity * kNumWarps;
-    if (threadIdx.x % kWarpSize == 0) row[threadIdx.x % kNumThreads / kWarpSize] = value;
-    // Barrier 0 is __syncthreads.
-    asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(kNumThreads) : "memory");
+    if (threadIdx.x % kWarpSize == 0) row[threadIdx.x / kWarpSize] = value;
+    __syncthreads();
     value = 0.0f;
 #pragma unroll
     for (int warp = 0; warp < kNumWarps; ++warp) value += row[warp];

@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::string_view kOp = "embedding_backward";
 constexpr int kBlockSize = 256;
-constexpr int kChunk =
-    32;  // The longest sum is N / 32 + 64 terms, also where all tokens are alike.
+constexpr int kBlocksThatStay = 4;  // On each multiprocessor: 32 warps of 64 registers.
+constexpr int kChunk = 32;  // The longest sum has N / 32 + 64 terms, even if all tokens are alike.
 
 struct Workspace {
   std::uint32_t* tokens;         // (N): V for those that name no row.
@@ -91,16 +91,21 @@ __global__ void __launch_bounds__(kBlockSize)
   workspace.offsets[v] = static_cast<std::int32_t>(begin);
 }
 
-// Adds rows of dy to `sums`, in the order of `positions`; loads go ahead of the sums in batches.
-template <typename T, int kWidth>
-__device__ void add_rows(const T* dy, std::int64_t C, const std::int32_t* positions, int count,
-                         float (&sums)[kWidth]) {
-  constexpr int kBatch = 8;
+// A warp's lanes hold kWidth channels each: a slab of a row.
+template <int kWidth>
+inline constexpr int kSlab = kWarpSize * kWidth;
+
+// Adds to `sums` kWidth elements of each of `count` rows, number i beginning at address_of(i); the
+// loads of a batch go ahead of its additions.
+template <typename T, int kWidth, typename AddressOf>
+__device__ void add_rows(int count, AddressOf address_of, float (&sums)[kWidth]) {
+  constexpr int kBatch = 4 / Packed<T, kWidth>::kNumAccesses;
+#pragma unroll 1  // The batch is the unrolling: more spills registers.
   for (int i = 0; i < count; i += kBatch) {
     Packed<T, kWidth> rows[kBatch];
 #pragma unroll
     for (int j = 0; j < kBatch; ++j) {
-      if (i + j < count) rows[j].load(dy + positions[i + j] * C);
+      if (i + j < count) rows[j].load(address_of(i + j));
     }
 #pragma unroll
     for (int j = 0; j < kBatch; ++j) {
@@ -113,55 +118,62 @@ __device__ void add_rows(const T* dy, std::int64_t C, const std::int32_t* positi
   }
 }
 
-template <int kWidth>
-__device__ void store_sums(float* destination, const float (&sums)[kWidth]) {
-  if constexpr (kWidth == 1) {
-    *destination = sums[0];
-  } else {
-    Packed<float, kWidth> packed;
-    packed.pack(sums);
-    packed.store(destination);
-  }
-}
-
-// A block sums one chunk, if one token fills it.
+// A warp sums one chunk, if one token fills it.
 template <typename T, int kWidth>
-__global__ void embedding_backward_sum_chunks(const EmbeddingBackwardArgs args,
-                                              Workspace workspace) {
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kChunk;
+__global__ void __launch_bounds__(kBlockSize)
+    embedding_backward_sum_chunks(const EmbeddingBackwardArgs args, Workspace workspace) {
+  const std::int64_t chunk =
+      static_cast<std::int64_t>(blockIdx.x) * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  const std::int64_t first = chunk * kChunk;
+  if (first + kChunk > args.N) return;
   const std::uint32_t token = workspace.sorted_tokens[first];
   if (token != workspace.sorted_tokens[first + kChunk - 1] || token >= args.V) return;
-  for (std::int64_t c = threadIdx.x * kWidth; c < args.C; c += blockDim.x * kWidth) {
+  const std::int32_t* positions = workspace.sorted_positions + first;
+  for (std::int64_t c = threadIdx.x % kWarpSize * kWidth; c < args.C; c += kSlab<kWidth>) {
+    const T* dy = static_cast<const T*>(args.dy) + c;
     float sums[kWidth] = {};
-    add_rows<T, kWidth>(static_cast<const T*>(args.dy) + c, args.C,
-                        workspace.sorted_positions + first, kChunk, sums);
-    store_sums(workspace.chunk_sums + blockIdx.x * args.C + c, sums);
+    add_rows<T, kWidth>(kChunk, [&](int i) { return dy + positions[i] * args.C; }, sums);
+    Packed<float, kWidth> packed;
+    packed.pack(sums);
+    packed.store(workspace.chunk_sums + chunk * args.C + c);
   }
 }
 
-// A block writes one row of dtable: positions before the first whole chunk, the chunks, the rest.
+// Warps write slabs of dtable in turn: the sum of the positions before the segment's first whole
+// chunk, of the chunks, of the rest. Few blocks that stay: launching one a row takes as long as
+// writing the row.
 template <typename T, int kWidth>
-__global__ void embedding_backward_write_rows(const EmbeddingBackwardArgs args,
-                                              Workspace workspace) {
-  const std::int64_t v = blockIdx.x;
-  const int begin = workspace.offsets[v];
-  const int end = workspace.offsets[v + 1];
-  const int first_chunk = (begin + kChunk - 1) / kChunk;
-  const int last_chunk = max(first_chunk, end / kChunk);
-  const int head_end = min(end, first_chunk * kChunk);
-  const int tail_begin = max(head_end, last_chunk * kChunk);
-  for (std::int64_t c = threadIdx.x * kWidth; c < args.C; c += blockDim.x * kWidth) {
+__global__ void __launch_bounds__(kBlockSize, kBlocksThatStay)
+    embedding_backward_write_rows(const EmbeddingBackwardArgs args, Workspace workspace) {
+  constexpr int kWarpsPerBlock = kBlockSize / kWarpSize;
+  const std::int64_t slabs_per_row = (args.C + kSlab<kWidth> - 1) / kSlab<kWidth>;
+  const std::int64_t num_slabs = args.V * slabs_per_row;
+  const std::int64_t num_warps = static_cast<std::int64_t>(gridDim.x) * kWarpsPerBlock;
+  for (std::int64_t slab =
+           static_cast<std::int64_t>(blockIdx.x) * kWarpsPerBlock + threadIdx.x / kWarpSize;
+       slab < num_slabs; slab += num_warps) {
+    const std::int64_t v = slab / slabs_per_row;
+    const std::int64_t c =
+        (slab - v * slabs_per_row) * kSlab<kWidth> + threadIdx.x % kWarpSize * kWidth;
+    if (c >= args.C) continue;
+    const int begin = workspace.offsets[v];
+    const int end = workspace.offsets[v + 1];
+    const int first_chunk = (begin + kChunk - 1) / kChunk;
+    const int last_chunk = max(first_chunk, end / kChunk);
+    const int head_end = min(end, first_chunk * kChunk);
+    const int tail_begin = max(head_end, last_chunk * kChunk);
+
     const T* dy = static_cast<const T*>(args.dy) + c;
+    const auto row_at = [&](int place) { return dy + workspace.sorted_positions[place] * args.C; };
     float sums[kWidth] = {};
-    add_rows<T, kWidth>(dy, args.C, workspace.sorted_positions + begin, head_end - begin, sums);
-    for (int chunk = first_chunk; chunk < last_chunk; ++chunk) {
-      const float* chunk_sums = workspace.chunk_sums + chunk * args.C + c;
-#pragma unroll
-      for (int k = 0; k < kWidth; ++k) sums[k] += chunk_sums[k];
-    }
-    add_rows<T, kWidth>(dy, args.C, workspace.sorted_positions + tail_begin, end - tail_begin,
-                        sums);
-    store_sums(args.dtable + v * args.C + c, sums);
+    add_rows<T, kWidth>(head_end - begin, [&](int i) { return row_at(begin + i); }, sums);
+    add_rows<float, kWidth>(
+        last_chunk - first_chunk,
+        [&](int i) { return workspace.chunk_sums + (first_chunk + i) * args.C + c; }, sums);
+    add_rows<T, kWidth>(end - tail_begin, [&](int i) { return row_at(tail_begin + i); }, sums);
+    Packed<float, kWidth> packed;
+    packed.pack(sums);
+    packed.store(args.dtable + v * args.C + c);
   }
 }
 
@@ -201,17 +213,20 @@ void embedding_backward(const EmbeddingBackwardArgs& args, cudaStream_t stream) 
       args.N, args.V, workspace);
   SL_CUDA(cudaGetLastError());
 
+  int device = 0;
+  SL_CUDA(cudaGetDevice(&device));
+  int num_multiprocessors = 0;
+  SL_CUDA(cudaDeviceGetAttribute(&num_multiprocessors, cudaDevAttrMultiProcessorCount, device));
   const auto sum = [&]<typename T, int kWidth>() {
-    const std::int64_t num_warps = (args.C / kWidth + kWarpSize - 1) / kWarpSize;
-    const auto block_size = static_cast<unsigned>(
-        std::clamp<std::int64_t>(num_warps * kWarpSize, kWarpSize, kBlockSize));
     if (args.N >= kChunk) {
       embedding_backward_sum_chunks<T, kWidth>
-          <<<static_cast<unsigned>(args.N / kChunk), block_size, 0, stream>>>(args, workspace);
+          <<<num_blocks_for(args.N / kChunk * kWarpSize), kBlockSize, 0, stream>>>(args, workspace);
       SL_CUDA(cudaGetLastError());
     }
+    const std::int64_t num_blocks = std::min<std::int64_t>(num_multiprocessors * kBlocksThatStay,
+                                                           num_blocks_for(args.V * kWarpSize));
     embedding_backward_write_rows<T, kWidth>
-        <<<static_cast<unsigned>(args.V), block_size, 0, stream>>>(args, workspace);
+        <<<static_cast<unsigned>(num_blocks), kBlockSize, 0, stream>>>(args, workspace);
     SL_CUDA(cudaGetLastError());
   };
   const auto sum_of_type = [&]<typename T>() {

@@ -14,7 +14,7 @@ namespace steplens {
 namespace {
 
 constexpr std::string_view kOp = "rms_norm_backward";
-constexpr int kScalarBlocksPerMultiprocessor = 4;
+constexpr int kMaxBlocksPerMultiprocessor = 4;  // Of the first stage, in all variants.
 
 template <typename Visit>
 bool visit_types(const RmsNormBackwardArgs& args, Visit&& visit) {
@@ -54,6 +54,7 @@ constexpr int kSlices = 32;
 __global__ void __launch_bounds__(kColumns* kSlices)
     rms_norm_backward_sum_partials(const float* partials, int num_partials, std::int64_t C,
                                    float* dweight) {
+  cudaGridDependencySynchronize();  // Launched while the first stage's last blocks run.
   __shared__ float sums[kSlices][kColumns + 1];
   const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.x;
   float sum = 0.0f;
@@ -73,9 +74,18 @@ __global__ void __launch_bounds__(kColumns* kSlices)
 
 void launch_sum_partials(const RmsNormBackwardArgs& args, int num_partials, cudaStream_t stream) {
   const auto num_blocks = static_cast<unsigned>((args.C + kColumns - 1) / kColumns);
-  rms_norm_backward_sum_partials<<<num_blocks, dim3(kColumns, kSlices), 0, stream>>>(
-      static_cast<const float*>(args.workspace), num_partials, args.C, args.dweight);
-  SL_CUDA(cudaGetLastError());
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = num_blocks;
+  config.blockDim = dim3(kColumns, kSlices);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  SL_CUDA(cudaLaunchKernelEx(&config, &rms_norm_backward_sum_partials,
+                             static_cast<const float*>(args.workspace), num_partials, args.C,
+                             args.dweight));
 }
 
 // ---- block_per_row: a block walks its rows twice, element by element; its partial sums lie in the
@@ -122,7 +132,7 @@ __global__ void __launch_bounds__(kScalarBlockSize)
 void launch_block_per_row(const RmsNormBackwardArgs& args, cudaStream_t stream) {
   check(args);
   const int num_blocks = static_cast<int>(
-      std::clamp<std::int64_t>(args.N, 1, num_multiprocessors() * kScalarBlocksPerMultiprocessor));
+      std::clamp<std::int64_t>(args.N, 1, num_multiprocessors() * kMaxBlocksPerMultiprocessor));
   visit_types(args, [&]<typename G, typename S>(const G*, const S*) {
     rms_norm_backward_block_per_row<G, S><<<num_blocks, kScalarBlockSize, 0, stream>>>(args);
   });
@@ -131,22 +141,28 @@ void launch_block_per_row(const RmsNormBackwardArgs& args, cudaStream_t stream) 
 }
 
 // ---- row_in_registers: 32 to 512 threads hold a row of each input in registers as 16-byte
-// vectors; each element is read once. One block a multiprocessor, so that there are few partial
-// sums: they stay in registers until the last row, then the block's groups add up in turn. ----
+// vectors; each element is read once. 512 threads a multiprocessor, so that there are few partial
+// sums: they stay in registers until the last row, then the groups of a block add up in turn. ----
 
-constexpr int kVectorBlockSize = 512;
+constexpr int kThreadsPerMultiprocessor = 512;
+
+// A block of warps that each walk rows of their own, or of the threads of one row: such a block's
+// barrier holds up no other row.
+template <int kThreadsPerRow>
+inline constexpr int kVectorBlockSize =
+    kThreadsPerRow == kWarpSize ? kThreadsPerMultiprocessor : kThreadsPerRow;
 
 template <typename G, typename S, int kThreadsPerRow, int kVectors>
-__global__ void __launch_bounds__(kVectorBlockSize)
+__global__ void __launch_bounds__(kVectorBlockSize<kThreadsPerRow>,
+                                  kThreadsPerMultiprocessor / kVectorBlockSize<kThreadsPerRow>)
     rms_norm_backward_row_in_registers(const RmsNormBackwardArgs args) {
   constexpr int kWidth = kVectorWidth<G, S>;
-  constexpr int kGroups = kVectorBlockSize / kThreadsPerRow;
+  constexpr int kGroups = kVectorBlockSize<kThreadsPerRow> / kThreadsPerRow;
   constexpr int kMaxC = kThreadsPerRow * kVectors * kWidth;
-  __shared__ float slots[2 * kVectorBlockSize / kWarpSize];
+  __shared__ float slots[2 * kThreadsPerRow / kWarpSize];
   __shared__ float sums[kMaxC];
   const int group = static_cast<int>(threadIdx.x) / kThreadsPerRow;
   const int lane = static_cast<int>(threadIdx.x) % kThreadsPerRow;
-  float* group_slots = slots + 2 * group * (kThreadsPerRow / kWarpSize);
   const bool weight_is_bfloat16 = args.weight_type == ElementType::kBfloat16;
   const float reciprocal = 1.0f / static_cast<float>(args.C);
 
@@ -192,7 +208,7 @@ __global__ void __launch_bounds__(kVectorBlockSize)
         dweight[k][i] += product * rstd;
       }
     }
-    dot = group_sum<kThreadsPerRow>(dot, group_slots, parity);
+    dot = group_sum<kThreadsPerRow>(dot, slots, parity);
     const float scale = dot * reciprocal * rstd * rstd;
 
 #pragma unroll
@@ -227,6 +243,7 @@ __global__ void __launch_bounds__(kVectorBlockSize)
     }
   }
 
+  cudaTriggerProgrammaticLaunchCompletion();
   for (int turn = 0; turn < kGroups; ++turn) {
     if (turn == group) {
 #pragma unroll
@@ -242,7 +259,7 @@ __global__ void __launch_bounds__(kVectorBlockSize)
     __syncthreads();
   }
   float* partial = static_cast<float*>(args.workspace) + blockIdx.x * args.C;
-  for (int c = static_cast<int>(threadIdx.x); c < args.C; c += kVectorBlockSize) {
+  for (int c = static_cast<int>(threadIdx.x); c < args.C; c += kVectorBlockSize<kThreadsPerRow>) {
     partial[c] = sums[c];
   }
 }
@@ -263,12 +280,14 @@ bool fits_row_in_registers(const RmsNormBackwardArgs& args) {
 void launch_row_in_registers(const RmsNormBackwardArgs& args, cudaStream_t stream) {
   check(args);
   const std::int64_t num_vectors = args.C / vector_width(args);
-  const int num_blocks =
-      static_cast<int>(std::clamp<std::int64_t>(args.N, 1, num_multiprocessors()));
+  int num_blocks = 0;
   visit_types(args, [&]<typename G, typename S>(const G*, const S*) {
     const auto launch = [&]<int kThreadsPerRow, int kVectors>() {
+      constexpr int kBlockSize = kVectorBlockSize<kThreadsPerRow>;
+      num_blocks = static_cast<int>(std::clamp<std::int64_t>(
+          args.N, 1, num_multiprocessors() * (kThreadsPerMultiprocessor / kBlockSize)));
       rms_norm_backward_row_in_registers<G, S, kThreadsPerRow, kVectors>
-          <<<num_blocks, kVectorBlockSize, 0, stream>>>(args);
+          <<<num_blocks, kBlockSize, 0, stream>>>(args);
     };
     if (num_vectors <= 32) return launch.template operator()<32, 1>();
     if (num_vectors <= 96) return launch.template operator()<32, 3>();
@@ -294,7 +313,7 @@ constexpr RmsNormBackwardVariant kVariants[] = {
 
 std::size_t rms_norm_backward_workspace_bytes(std::int64_t N, std::int64_t C) {
   const std::int64_t num_partials =
-      std::clamp<std::int64_t>(N, 1, num_multiprocessors() * kScalarBlocksPerMultiprocessor);
+      std::clamp<std::int64_t>(N, 1, num_multiprocessors() * kMaxBlocksPerMultiprocessor);
   return static_cast<std::size_t>(num_partials * C) * sizeof(float);
 }
 

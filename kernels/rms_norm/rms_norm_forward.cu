@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kThreadsPerRow > kVectorBlockSize ? kThreadsPe
   constexpr int kWidth = kVectorWidth<X, S, Y>;
   constexpr int kRowsPerBlock =
       kThreadsPerRow > kVectorBlockSize ? 1 : kVectorBlockSize / kThreadsPerRow;
-  __shared__ float slots[kThreadsPerRow / kWarpSize * kRowsPerBlock];
+  __shared__ float slots[kThreadsPerRow / kWarpSize];
   const int group = static_cast<int>(threadIdx.x) / kThreadsPerRow;
   const int lane = static_cast<int>(threadIdx.x) % kThreadsPerRow;
   const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kRowsPerBlock + group;
@@ -156,8 +156,7 @@ __global__ void __launch_bounds__(kThreadsPerRow > kVectorBlockSize ? kThreadsPe
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) sum_squares += row[k][i] * row[k][i];
   }
-  sum_squares =
-      group_sum<kThreadsPerRow>(sum_squares, slots + group * (kThreadsPerRow / kWarpSize), 0);
+  sum_squares = group_sum<kThreadsPerRow>(sum_squares, slots, 0);
   const float rstd = rsqrtf(sum_squares / static_cast<float>(args.C) + args.epsilon);
   if (lane == 0 && args.rstd != nullptr) args.rstd[n] = rstd;
 

@@ -131,7 +131,12 @@ std::int64_t gradient_bytes(const RunConfig& config) {
   if (config.frozen == Frozen::kEmbeddings) {
     num_trained -= config.shape.vocab_size * config.shape.d_model;
   }
-  return num_trained * (config.comm_dtype == CommDtype::kFp32 ? 4 : 2);
+  if (config.comm_dtype != CommDtype::kFp32) return 2 * num_trained;
+  // With bf16 weights over fp32 masters matrices have bf16 gradients, norms keep fp32.
+  const std::int64_t num_norms = config.shape.d_model * (2 * config.shape.num_layers + 1);
+  const std::int64_t num_halves =
+      config.weights == Weights::kBf16Master ? num_trained - num_norms : 0;
+  return 4 * num_trained - 2 * num_halves;
 }
 
 double ring_bytes(double bytes, std::int64_t world_size) {

@@ -109,20 +109,28 @@ std::vector<MemoryPart> memory_parts_of(const RunConfig& config) {
   }
   // With checkpointing the norms of the blocks run forward once more, in the backward pass.
   const double recomputed = config.checkpoint == Checkpoint::kFull ? 8 : 0;
-  return {
-      {"norms of the blocks, forward", "block/norm", Phase::kForward, 2 * layers * stream * 8,
-       "2 L N d elements of fp32 read and written"},
-      {"norms of the blocks, backward", "block/norm", Phase::kBackward,
-       2 * layers * stream * (12 + recomputed),
-       "2 L N d elements of fp32: input and gradient read, gradient written"},
-      {"loss, forward", "loss", Phase::kForward, logits, "N V logits read once"},
-      {"loss, backward", "loss", Phase::kBackward, 2 * logits,
-       "N V logits read, gradients written"},
-      {"clip", "", Phase::kClip, 12 * parameters,
-       "fp32 gradients read for the norm, read and written for the scale"},
+  std::vector<MemoryPart> parts;
+  if (config.norm == Operators::kAten) {
+    parts.push_back({"norms of the blocks, forward", "block/norm", Phase::kForward,
+                     2 * layers * stream * 8, "2 L N d elements of fp32 read and written"});
+    parts.push_back({"norms of the blocks, backward", "block/norm", Phase::kBackward,
+                     2 * layers * stream * (12 + recomputed),
+                     "2 L N d elements of fp32: input and gradient read, gradient written"});
+  }
+  if (config.loss == Operators::kAten) {
+    parts.push_back({"loss, forward", "loss", Phase::kForward, logits, "N V logits read once"});
+    parts.push_back({"loss, backward", "loss", Phase::kBackward, 2 * logits,
+                     "N V logits read, gradients written"});
+  }
+  if (config.weights != Weights::kFp32) return parts;
+  if (config.optimizer != Optimizer::kMultiTensor) {
+    parts.push_back({"clip", "", Phase::kClip, 12 * parameters,
+                     "fp32 gradients read for the norm, read and written for the scale"});
+  }
+  parts.push_back(
       {"optimizer", "", Phase::kOptimizer, 28 * parameters,
-       "AdamW in fp32: parameter, gradient and two moments read, three of them written"},
-  };
+       "AdamW in fp32: parameter, gradient and two moments read, three of them written"});
+  return parts;
 }
 
 std::string why_not_derived(const RunConfig& config) {

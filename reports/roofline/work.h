@@ -55,7 +55,8 @@ struct MemoryPart {
 };
 
 /// The parts whose least traffic follows from the config: norms, loss, clip and optimizer. The
-/// residual stream and the optimizer's state are fp32.
+/// residual stream and the optimizer's state are fp32. Left out is what a switch merges with
+/// something else (norm, loss and clip in fused kernels) or keeps in another type (weights).
 std::vector<MemoryPart> memory_parts_of(const RunConfig& config);
 
 /// Why nothing of this follows from the config; empty if it does.

@@ -82,6 +82,9 @@ TEST(AllToggles, LevelsForAGpuOrSeveralRanksSayWhyNotOnOneCpu) {
                                            "bucket_mb=1",
                                            "bucket_mb=5",
                                            "bucket_mb=100",
+                                           "comm_dtype=bf16",
+                                           "comm_dtype=fp16",
+                                           "overlap=off",
                                            "tracing=null",
                                            "tracing=full"};
   for (const Toggle& toggle : all_toggles()) {
@@ -92,6 +95,22 @@ TEST(AllToggles, LevelsForAGpuOrSeveralRanksSayWhyNotOnOneCpu) {
       EXPECT_EQ(is_refused, elsewhere.contains(name)) << name;
     }
   }
+}
+
+TEST(WhyNot, LetsRanksDoWhatOneCannot) {
+  RunConfig config = baseline_config(Device::kCpu, "nano");
+  config.global_batch_size = 8;
+  config.world_size = 2;
+  config.comm_dtype = CommDtype::kBf16;
+  config.overlap = false;
+  EXPECT_EQ(why_not(config), "");
+  config.reducer = ReducerUse::kAlways;
+  EXPECT_NE(why_not(config), "") << "several ranks use it anyhow";
+  config.world_size = 1;
+  EXPECT_NE(why_not(config), "") << "one rank sends nothing, in whatever type";
+  config.comm_dtype = CommDtype::kFp32;
+  config.overlap = true;
+  EXPECT_EQ(why_not(config), "");
 }
 
 TEST(WhyNot, RefusesAccumulationThatDoesNotDivideTheBatch) {

@@ -91,6 +91,9 @@ TEST(GradientBytes, CountsWhatTrainsInTheTypeThatTravels) {
   EXPECT_EQ(gradient_bytes(config), 86 * 2);
   config.frozen = Frozen::kEmbeddings;
   EXPECT_EQ(gradient_bytes(config), 66 * 2);
+  config = tiny();
+  config.weights = Weights::kBf16Master;
+  EXPECT_EQ(gradient_bytes(config), 80 * 2 + 6 * 4) << "norms stay fp32";
 }
 
 TEST(RingBytes, FollowTheFormulaOfARing) {
@@ -119,8 +122,8 @@ TEST(CommunicationTable, ComparesBytesWithTheFormula) {
     return std::string("no such column");
   };
   EXPECT_EQ(cell("/ formula"), "1.000");
-  EXPECT_EQ(cell("communication"), "80 ns");
-  EXPECT_EQ(cell("hidden"), "40 ns");
+  EXPECT_EQ(cell("communication"), "80.0 ns");
+  EXPECT_EQ(cell("hidden"), "40.0 ns");
   EXPECT_EQ(cell("bus bandwidth"), "4.3 GB/s") << "344 bytes in 80 ns";
 }
 

@@ -88,6 +88,19 @@ TEST(AttentionWork, CountsTheLowerTriangleAndEachOperandOnce) {
   EXPECT_EQ(attention_work(config_of(), Phase::kBackward), (Work{.flops = 16384, .bytes = 6144}));
 }
 
+TEST(MemoryPartsOf, LeavesOutWhatASwitchMergesOrKeepsInAnotherType) {
+  RunConfig config = config_of();
+  EXPECT_THAT(memory_parts_of(config), SizeIs(6));
+  config.norm = Operators::kFused;
+  EXPECT_THAT(memory_parts_of(config), SizeIs(4));
+  config.loss = Operators::kFused;
+  config.optimizer = Optimizer::kMultiTensor;
+  ASSERT_THAT(memory_parts_of(config), SizeIs(1));
+  EXPECT_EQ(memory_parts_of(config)[0].label, "optimizer");
+  config.weights = Weights::kBf16Master;
+  EXPECT_THAT(memory_parts_of(config), IsEmpty());
+}
+
 // One step of 4 us with forward products in attention and MLP, one attention kernel with a helper.
 class OneStep {
  public:
