@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""Fails if a folder includes what it must not know. Run by ctest as `architecture`."""
+"""Fails if a folder includes what it must not know, or two types share a full name.
+
+Run by ctest as `architecture`. Two types of one name in one program break the one-definition rule:
+the linker keeps one of their destructors for both, and nothing warns.
+"""
 
 import pathlib
 import re
@@ -45,6 +49,9 @@ LEAKS = [
 ]
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]')
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".in"}
+OPENS_NAMESPACE = re.compile(r"^\s*(?:inline )?namespace( [\w:]+)? \{$")
+CLOSES_NAMESPACE = re.compile(r"^\s*\}  // namespace")
+DEFINES_TYPE = re.compile(r"^(?:struct|class|enum class|union) (\w+)(?: final)?(?: : [^;]*)? ?\{")
 
 
 def faults(name: str, included: str):
@@ -89,11 +96,38 @@ def violations(root: pathlib.Path):
                         yield f"{name}:{number}: {fault}"
 
 
+def types_of(text: str):
+    """Line and full name of each type that other files of the program can clash with."""
+    namespaces = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := OPENS_NAMESPACE.match(line):
+            namespaces.append((match[1] or "").strip())
+        elif CLOSES_NAMESPACE.match(line):
+            namespaces.pop()
+        elif (match := DEFINES_TYPE.match(line)) and all(namespaces):
+            yield number, "::".join([*namespaces, match[1]])
+
+
+def twins(root: pathlib.Path):
+    """Types of one full name in two files of the product."""
+    seen = {}
+    for folder in MAY_INCLUDE:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix not in SOURCES:
+                continue
+            name = path.relative_to(root).as_posix()
+            for number, full_name in types_of(path.read_text(encoding="utf-8")):
+                if full_name in seen:
+                    yield f"{name}:{number}: {full_name} is also a type of {seen[full_name]}"
+                seen.setdefault(full_name, f"{name}:{number}")
+
+
 def main() -> int:
     if len(sys.argv) > 1:
-        print("usage: check_includes.py\n\n" + __doc__)
+        print("usage: check_includes.py\n\n" + __doc__, end="")
         return 0 if sys.argv[1] in {"-h", "--help"} else 2
-    found = list(violations(pathlib.Path(__file__).resolve().parent.parent))
+    root = pathlib.Path(__file__).resolve().parent.parent
+    found = [*violations(root), *twins(root)]
     for line in found:
         print(line)
     return bool(found)

@@ -36,14 +36,14 @@ class CpuClock final : public StepClock {
     if (std::ssize(times_.wall_ns) == num_warmup_steps_) measured_from_ns_ = now;
     return times_.wall_ns.back();
   }
-  StepTimes finish() override {
+  ClockedSteps finish() override {
     times_.measured_wall_ns = last_ns_ - measured_from_ns_;
     return std::move(times_);
   }
 
  private:
   std::int64_t num_warmup_steps_;
-  StepTimes times_;
+  ClockedSteps times_;
   std::int64_t measured_from_ns_ = 0, last_ns_ = 0;
 };
 
@@ -91,8 +91,8 @@ class CudaClock final : public StepClock {
     // Stays one step ahead of the device.
     return last_end_ < 2 ? -1 : wall_ns(last_end_ - 1);
   }
-  StepTimes finish() override {
-    StepTimes times;
+  ClockedSteps finish() override {
+    ClockedSteps times;
     for (std::size_t i = 1; i <= last_end_; ++i) {
       times.wall_ns.push_back(wall_ns(i));
       times.gpu_ns.push_back(ends_.elapsed_ns(i - 1, i));
@@ -126,11 +126,11 @@ class BareCudaClock final : public StepClock {
     if (++num_steps_ == num_warmup_steps_) warmup_end_ = ends_.record();
     return -1;
   }
-  StepTimes finish() override {
+  ClockedSteps finish() override {
     const std::int64_t end_ns = ends_.time_of(ends_.record());
     c10::cuda::device_synchronize();
     const std::int64_t warmup_end_ns = ends_.time_of(warmup_end_);
-    StepTimes times{.measured_wall_ns = end_ns - warmup_end_ns};
+    ClockedSteps times{.measured_wall_ns = end_ns - warmup_end_ns};
     append_means(times.wall_ns, warmup_end_ns - ends_.time_of(start_),
                  std::min(num_steps_, num_warmup_steps_));
     append_means(times.wall_ns, times.measured_wall_ns, num_steps_ - num_warmup_steps_);

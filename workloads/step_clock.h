@@ -9,7 +9,7 @@
 namespace steplens {
 
 /// Two times of every step.
-struct StepTimes {
+struct ClockedSteps {
   std::vector<std::int64_t> wall_ns;  // From one observed end of a step to the next.
   std::vector<std::int64_t> gpu_ns;   // Event to event; empty on a CPU, or without timing events.
   std::int64_t measured_wall_ns = 0;  // One difference around all steps after the warm-up.
@@ -31,7 +31,7 @@ class StepClock {
   /// (the one before, on a GPU), or -1.
   virtual std::int64_t end_step() = 0;
   /// Waits for the device and returns all steps since `start`.
-  virtual StepTimes finish() = 0;
+  virtual ClockedSteps finish() = 0;
 };
 
 /// `num_warmup_steps`: steps after `start` that are not measured. A pilot needs every step's time,

@@ -278,8 +278,8 @@ class Writer {
       put(",\"is_step\":1");
       end_slice();
     }
-    std::vector<std::vector<Slice>> slices(thread_tids_.size());
-    const auto slices_of = [&](std::uint32_t thread) -> std::vector<Slice>& {
+    std::vector<std::vector<LaneSlice>> slices(thread_tids_.size());
+    const auto slices_of = [&](std::uint32_t thread) -> std::vector<LaneSlice>& {
       return slices[std::min<std::size_t>(thread, slices.size() - 1)];
     };
     for (std::uint32_t row = 0; row < trace_.range_instances.size(); ++row) {
@@ -301,7 +301,7 @@ class Writer {
     }
   }
 
-  void write_host_thread(std::size_t thread, std::vector<Slice>& slices) {
+  void write_host_thread(std::size_t thread, std::vector<LaneSlice>& slices) {
     const bool is_known = thread < trace_.threads.size();
     if (slices.empty() && !is_known) return;
     std::string name = is_known ? trace_.text(trace_.threads[thread].name) : "unknown thread";
@@ -353,7 +353,7 @@ class Writer {
 
   void write_syncs() {
     if (trace_.syncs.empty()) return;
-    std::vector<Slice> slices;
+    std::vector<LaneSlice> slices;
     slices.reserve(trace_.syncs.size());
     for (std::uint32_t row = 0; row < trace_.syncs.size(); ++row) {
       slices.push_back({trace_.syncs[row].start_ns, trace_.syncs[row].end_ns, row, 0});
@@ -374,7 +374,7 @@ class Writer {
   // ---- Devices ----
 
   void write_devices() {
-    std::map<std::pair<std::uint8_t, std::uint32_t>, std::vector<Slice>> streams;
+    std::map<std::pair<std::uint8_t, std::uint32_t>, std::vector<LaneSlice>> streams;
     std::map<std::uint8_t, TrackNumbers> numbers;
     for (std::uint32_t row = 0; row < trace_.gpu_ops.size(); ++row) {
       const GpuOp& op = trace_.gpu_ops[row];

@@ -8,7 +8,7 @@
 namespace steplens {
 
 /// Something that lasts, to be drawn on a track.
-struct Slice {
+struct LaneSlice {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
   std::uint32_t row = 0;
@@ -22,6 +22,6 @@ enum class Overlap : std::uint8_t {
 
 /// Sorts `slices` by start, longest first, and gives each the first lane where it fits: viewers
 /// drop slices of one track that cross. The result has the lane of each slice, from 0 up.
-std::vector<std::uint32_t> assign_lanes(std::vector<Slice>& slices, Overlap overlap);
+std::vector<std::uint32_t> assign_lanes(std::vector<LaneSlice>& slices, Overlap overlap);
 
 }  // namespace steplens

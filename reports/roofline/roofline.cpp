@@ -193,7 +193,7 @@ class RooflineBuilder {
   }
 
   void add_parts() {
-    for (const MemoryPart& part : memory_parts_of(config_)) {
+    for (const BandwidthPart& part : memory_parts_of(config_)) {
       RatedWork rated{.name = part.label,
                       .display = part.label,
                       .work = {.bytes = part.bytes},

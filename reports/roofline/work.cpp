@@ -95,7 +95,7 @@ Work attention_work(const RunConfig& config, Phase phase) {
   return {};
 }
 
-std::vector<MemoryPart> memory_parts_of(const RunConfig& config) {
+std::vector<BandwidthPart> memory_parts_of(const RunConfig& config) {
   const ModelShape& shape = config.shape;
   const auto positions = static_cast<double>(positions_per_micro_step(config)) *
                          static_cast<double>(config.num_accumulation);
@@ -109,7 +109,7 @@ std::vector<MemoryPart> memory_parts_of(const RunConfig& config) {
   }
   // With checkpointing the norms of the blocks run forward once more, in the backward pass.
   const double recomputed = config.checkpoint == Checkpoint::kFull ? 8 : 0;
-  std::vector<MemoryPart> parts;
+  std::vector<BandwidthPart> parts;
   if (config.norm == Operators::kAten) {
     parts.push_back({"norms of the blocks, forward", "block/norm", Phase::kForward,
                      2 * layers * stream * 8, "2 L N d elements of fp32 read and written"});

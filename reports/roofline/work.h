@@ -46,7 +46,7 @@ std::vector<Work> matmuls_of(const RunConfig& config, std::string_view module_ki
 Work attention_work(const RunConfig& config, Phase phase);
 
 /// A part of the step that moves memory and computes little.
-struct MemoryPart {
+struct BandwidthPart {
   std::string label;        // "norms, forward"
   std::string module_kind;  // "block/norm"; empty: the whole phase.
   Phase phase = Phase::kNone;
@@ -57,7 +57,7 @@ struct MemoryPart {
 /// The parts whose least traffic follows from the config: norms, loss, clip and optimizer. The
 /// residual stream and the optimizer's state are fp32. Left out is what a switch merges with
 /// something else (norm, loss and clip in fused kernels) or keeps in another type (weights).
-std::vector<MemoryPart> memory_parts_of(const RunConfig& config);
+std::vector<BandwidthPart> memory_parts_of(const RunConfig& config);
 
 /// Why nothing of this follows from the config; empty if it does.
 std::string why_not_derived(const RunConfig& config);

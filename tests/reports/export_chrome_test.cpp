@@ -228,7 +228,7 @@ TEST_F(ExportChrome, AFailureLeavesNothing) {
 }
 
 TEST(AssignLanes, ANestedSliceSharesTheLaneOnlyWhereAsked) {
-  std::vector<Slice> slices = {{.start_ns = 2, .end_ns = 4}, {.start_ns = 0, .end_ns = 10}};
+  std::vector<LaneSlice> slices = {{.start_ns = 2, .end_ns = 4}, {.start_ns = 0, .end_ns = 10}};
   EXPECT_THAT(assign_lanes(slices, Overlap::kNested), ElementsAre(0, 0));
   EXPECT_EQ(slices[0].end_ns, 10);
   EXPECT_THAT(assign_lanes(slices, Overlap::kNone), ElementsAre(0, 1));

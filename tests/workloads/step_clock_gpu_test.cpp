@@ -17,7 +17,7 @@ constexpr std::int64_t kNumWarmupSteps = 2;
 constexpr std::int64_t kNumSteps = 22;
 
 // Steps of 2 ms on the device; the host takes `host_ms` to enqueue one, `first_host_ms` the first.
-StepTimes run_steps(Instrumentation instrumentation, double host_ms, double first_host_ms) {
+ClockedSteps run_steps(Instrumentation instrumentation, double host_ms, double first_host_ms) {
   RunConfig config;
   config.device = Device::kCuda;
   config.instrumentation = instrumentation;
@@ -40,7 +40,7 @@ TEST(CudaClock, CountsTheMeasuredStepsWholeWhateverTheHostIsBusyWith) {
   if (c10::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
   // The host ahead of the device, just behind it, and far behind it.
   for (const double host_ms : {0.1, 1.7, 4.0}) {
-    StepTimes times = run_steps(Instrumentation::kFull, host_ms, 20);
+    ClockedSteps times = run_steps(Instrumentation::kFull, host_ms, 20);
     ASSERT_EQ(times.wall_ns.size(), static_cast<std::size_t>(kNumSteps));
     ASSERT_EQ(times.gpu_ns.size(), static_cast<std::size_t>(kNumSteps));
     EXPECT_NEAR(static_cast<double>(measured_ns(times.wall_ns)),
@@ -50,7 +50,7 @@ TEST(CudaClock, CountsTheMeasuredStepsWholeWhateverTheHostIsBusyWith) {
     EXPECT_EQ(times.measured_wall_ns, measured_ns(times.wall_ns));
     EXPECT_GE(times.measured_wall_ns, 2'000'000 * (kNumSteps - kNumWarmupSteps));
 
-    const StepTimes bare = run_steps(Instrumentation::kMinimal, host_ms, 20);
+    const ClockedSteps bare = run_steps(Instrumentation::kMinimal, host_ms, 20);
     EXPECT_TRUE(bare.gpu_ns.empty());
     EXPECT_EQ(bare.measured_wall_ns, measured_ns(bare.wall_ns));
     EXPECT_NEAR(static_cast<double>(bare.measured_wall_ns),

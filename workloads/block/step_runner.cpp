@@ -25,7 +25,7 @@ std::int64_t StepRunner::num_events() const {
   return num_allocator_events(config_) + (executor_.compile_ns() > 0 ? 1 : 0);
 }
 
-std::int64_t take_times(StepArrays& arrays, StepTimes times) {
+std::int64_t take_times(StepArrays& arrays, ClockedSteps times) {
   arrays.step_wall_ns = std::move(times.wall_ns);
   arrays.step_gpu_ns = std::move(times.gpu_ns);
   return times.measured_wall_ns;

@@ -36,7 +36,7 @@ class StepRunner {
 };
 
 /// Moves the times of all steps into `arrays`; returns measured_wall_ns.
-std::int64_t take_times(StepArrays& arrays, StepTimes times);
+std::int64_t take_times(StepArrays& arrays, ClockedSteps times);
 
 /// The first `num_warmup` steps of `all` become the record's warm-up, the others its steps.
 void split_steps(const StepArrays& all, std::size_t num_warmup, BlockRecord& record);
