@@ -68,6 +68,8 @@ class TwoRanks : public testing::Test {
 
   // `settings`: KEY=VALUE of the config.
   Outcome run(const char* fault, const std::vector<std::string>& settings = {}) const {
+    // Where rank 0 of an earlier run listened would lead rank 1 astray.
+    fs::remove(folder_ / kRendezvousFileName);
     ProcessSpec one{.command = {STEPLENS_PARALLEL_PROGRAM_PATH, folder_.string(),
                                 fmt::format("{}", kNumSteps), fault},
                     .environment = {{"OMP_NUM_THREADS", "1"}},
