@@ -150,8 +150,7 @@ inline constexpr Level kOverlap[] = {
     {.name = "off", .apply = [](RunConfig& c) { c.overlap = false; }, .why_not = reasons::one_rank},
 };
 inline constexpr Level kReducer[] = {
-    {.name = "several_ranks",
-     .apply = [](RunConfig& c) { c.reducer = ReducerUse::kSeveralRanks; }},
+    {.name = "several_ranks", .apply = [](RunConfig& c) { c.reducer = ReducerUse::kSeveralRanks; }},
     {.name = "always",
      .apply = [](RunConfig& c) { c.reducer = ReducerUse::kAlways; },
      .why_not = reasons::several_ranks},
