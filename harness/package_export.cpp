@@ -11,7 +11,7 @@
 namespace steplens {
 namespace {
 
-// Inductor compiles a model of 12 layers in two minutes, one of 24 in about twice that.
+// Inductor compiles for minutes, the longer the more layers a model has.
 constexpr double kExportTimeoutS = 1800;
 
 std::string last_line_of(const ProcessResult& process) {

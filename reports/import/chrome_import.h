@@ -30,8 +30,4 @@ Trace import_chrome_json(const std::filesystem::path& path, const RowProgress& p
 /// The same of a document in memory. `name`: what errors and info["source_file"] call it.
 Trace import_chrome_text(std::string_view text, const std::string& name);
 
-/// Nanoseconds of a decimal number of microseconds, rounded to the nearest; without going through
-/// double unless it has an exponent. False if it is none or out of range.
-bool parse_us(std::string_view text, std::int64_t& ns);
-
 }  // namespace steplens

@@ -15,6 +15,7 @@
 #include "reports/export/chrome_json.h"
 #include "reports/export/op_names.h"
 #include "reports/export/utf8.h"
+#include "reports/import/chrome_event.h"
 #include "reports/import/chrome_import.h"
 #include "reports/import/tolerant_json.h"
 #include "reports/import/trace_assembler.h"

@@ -13,8 +13,8 @@ struct RowChunks {
 };
 RowChunks head_chunks(std::int64_t num_rows);
 
-/// Rows whose logits exist at a time: products of this size run at full rate, and at a vocabulary
-/// of 50,304 their logits take 0.8 GB in bf16.
+/// Rows whose logits exist at a time: enough for large products, and at a vocabulary of 50,304
+/// their logits take 0.8 GB in bf16.
 inline constexpr std::int64_t kMaxHeadRows = 8192;
 
 /// Sum of the cross-entropies of h W^T over all positions whose target is not -100: fp32 scalar.
