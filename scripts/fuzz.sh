@@ -42,7 +42,7 @@ case $target in
     seeds=tests/harness/data
     ;;
   import)
-    sources=(harness/trace/{range_names,trace}.cpp harness/error.cpp reports/breakdown/{kernel_names,modules}.cpp
+    sources=(harness/trace/{range_names,trace}.cpp harness/error.cpp reports/breakdown/{kernel_names,modules}.cpp reports/document.cpp
       reports/export/{op_names,utf8}.cpp reports/import/{chrome_event,chrome_import,chrome_ops,chrome_rows,tolerant_json,trace_assembler}.cpp)
     libraries=(-lz)
     options+=(-max_len=6000 -dict=tests/fuzz/chrome.dict)
