@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/clock_gap.h"
 #include "harness/error.h"
 #include "harness/files.h"
 #include "harness/machine_names.h"
@@ -132,6 +133,13 @@ BlockJudgement judge_block(const BlockConfig& config, const ProcessResult& proce
     // Its numbers may be whole, but something in it broke: a run that one cannot trust.
     const bool has_failed = process.end == ProcessEnd::kSignaled || process.exit_code != 0;
     if (record.status == BlockStatus::kOk && has_failed) return dead(end);
+    if (record.status == BlockStatus::kOk && config.kind == BlockKind::kThroughput) {
+      if (auto gap = clock_gap(record)) {
+        record.status = BlockStatus::kInvalid;
+        record.reason = std::move(*gap);
+        return {.record = std::move(record), .is_ours = true};
+      }
+    }
     return {.record = std::move(record)};
   } catch (const ConfigError& error) {
     return dead(fmt::format("wrote a damaged block.json ({})",
@@ -143,6 +151,7 @@ BlockJudgement judge_ranks(const BlockConfig& config, const ProcessResult& proce
                            const fs::path& block_json) {
   BlockJudgement judgement = judge_block(config, process, block_json);
   BlockRecord& record = judgement.record;
+  if (record.status == BlockStatus::kInvalid) return judgement;  // The ranks ended well.
   // Rank 0 may only know that it waited in vain.
   if (!judgement.is_ours && record.status != BlockStatus::kCrash) return judgement;
   const fs::path folder = block_json.parent_path();

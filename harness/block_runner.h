@@ -76,11 +76,11 @@ class BlockRunner {
 /// What a block counts as.
 struct BlockJudgement {
   BlockRecord record;
-  bool is_ours = false;  // The process left nothing usable: this is to be written in its place.
+  bool is_ours = false;  // Not as the process left it: this is to be written in its place.
 };
 
 /// Judges a block whose process ended as `process` says, with `block_json` as it left it (or not).
-/// `config` is what it was told.
+/// `config` is what it was told. A throughput block with a clock_gap is invalid: it is run again.
 BlockJudgement judge_block(const BlockConfig& config, const ProcessResult& process,
                            const std::filesystem::path& block_json);
 

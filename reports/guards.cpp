@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "harness/clock_gap.h"
 #include "reports/format.h"
 
 namespace steplens {
@@ -90,10 +91,6 @@ void check_block_config(const Arm& planned, const BlockRecord& block, int round_
                                    field->get(planned.config).dump()));
   }
 }
-
-// ---- Clocks. ----
-
-constexpr double kMaxClockGap = 0.005;
 
 // ---- Equal work. ----
 
@@ -346,19 +343,9 @@ VariableCheck check_variables(const Bundle& bundle, const Arm& arm,
 }
 
 std::optional<std::string> check_clocks(const BlockRecord& block) {
-  const std::int64_t steps_ns = sum(block.steps.step_wall_ns);
-  const auto compare = [&](std::int64_t other_ns,
-                           std::string_view other) -> std::optional<std::string> {
-    if (other_ns <= 0) return std::nullopt;
-    const double ratio = static_cast<double>(steps_ns) / static_cast<double>(other_ns);
-    if (std::abs(ratio - 1) <= kMaxClockGap) return std::nullopt;
-    return fmt::format(
-        "{}, round {}: the sum of step_wall_ns, {} ns, differs by {} from {}, {} ns; "
-        "allowed is 0.5 %",
-        block.arm, block.round_index, steps_ns, format_change(ratio), other, other_ns);
-  };
-  if (auto gap = compare(block.measured_wall_ns, "measured_wall_ns")) return gap;
-  return compare(sum(block.steps.step_gpu_ns), "the sum of step_gpu_ns");
+  const std::optional<std::string> gap = clock_gap(block);
+  if (!gap) return std::nullopt;
+  return fmt::format("{}, round {}: {}", block.arm, block.round_index, *gap);
 }
 
 WorkCheck check_work(const Arm& arm, std::span<const BlockPair> pairs) {

@@ -30,9 +30,7 @@ struct WorkCheck {
 };
 WorkCheck check_work(const Arm& arm, std::span<const BlockPair> pairs);
 
-/// Both clocks of a block: the measured steps' wall times must sum to the block's own wall time
-/// and, where there is a GPU, to the event-to-event times, within 0.5 %. A sentence if they do not:
-/// the block's rate is then wrong by as much.
+/// The clock_gap of a block (harness/clock_gap.h), with its arm and round.
 std::optional<std::string> check_clocks(const BlockRecord& block);
 
 /// How far two trajectories may be apart: means of |ratio - 1| over the first 60 steps.

@@ -13,6 +13,7 @@ std::vector<Part> breakdown_parts(const ReportInput& input);
 std::vector<Part> communication_parts(const ReportInput& input);
 std::vector<Part> waterfall_parts(const ReportInput& input);
 std::vector<Part> counters_parts(const ReportInput& input);
+std::vector<Part> tracing_parts(const ReportInput& input);
 std::vector<Part> scale_parts(const ReportInput& input);
 std::vector<Part> memory_parts(const ReportInput& input);
 std::vector<Part> steps_parts(const ReportInput& input);
@@ -41,6 +42,7 @@ std::span<const Section> all_sections() {
       {"communication", "What ranks send", &communication_parts},
       {"waterfall", "What makes the difference", &waterfall_parts},
       {"counters", "How busy the hardware was", &counters_parts},
+      {"tracing", "What tracing costs", &tracing_parts},
       {"memory", "Memory", &memory_parts},
       {"scale", "What more GPUs would do", &scale_parts},
       {"steps", "Steps", &steps_parts},

@@ -51,6 +51,7 @@ struct FakeBlock {
   std::int64_t detected_warmup_steps = 12;
   bool is_interrupted = false;         // The user presses Ctrl-C while it runs.
   std::string counters_absent_reason;  // In its evidence, unless empty.
+  double step_gpu_ns = 0;              // Of each measured step; 0: no GPU.
 };
 
 /// A world without processes and without real time: blocks are answered by a function, the clock
@@ -165,6 +166,9 @@ class FakeWorld {
     fill(record.warmup, is_pilot ? fake.detected_warmup_steps : block.num_warmup_steps, block,
          fake);
     fill(record.steps, block.num_measured_steps, block, fake);
+    if (fake.step_gpu_ns > 0) {
+      record.steps.step_gpu_ns.assign(record.steps.size(), std::llround(fake.step_gpu_ns));
+    }
     record.evidence["detected_warmup_steps"] = fake.detected_warmup_steps;
     if (!fake.counters_absent_reason.empty()) {
       record.evidence["counters_absent_reason"] = fake.counters_absent_reason;

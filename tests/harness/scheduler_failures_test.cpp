@@ -182,6 +182,29 @@ TEST(RunPlan, RunsAnInvalidBlockAgainTwice) {
   expect_whole(bundle);
 }
 
+TEST(RunPlan, RunsABlockAgainWhoseClocksDisagree) {
+  FakeWorld world;
+  world.answer = [](const BlockConfig& block, int attempt) {
+    // 1 % too short by the host's clock, as after a warm-up whose end was seen late.
+    const bool is_late = block.arm == "optimizer=fused" && block.round_index == 0 && attempt == 0;
+    return FakeBlock{.step_ns = is_late ? 1.98e6 : 2e6, .step_gpu_ns = 2e6};
+  };
+  world.start(plan_of_rounds(2));
+  EXPECT_EQ(std::ranges::count(arms_of_round(world, 0), "optimizer=fused"), 2);
+  EXPECT_EQ(std::ranges::count(arms_of_round(world, 1), "optimizer=fused"), 1);
+  const Bundle bundle = world.open();
+  const auto first = std::ranges::find_if(bundle.manifest.blocks, [](const BlockEntry& entry) {
+    return entry.arm == "optimizer=fused" && entry.round_index == 0;
+  });
+  ASSERT_NE(first, bundle.manifest.blocks.end());
+  EXPECT_EQ(first->status, BlockStatus::kInvalid);
+  const BlockRecord record =
+      read_block_record(world.bundle() / "blocks" / first->folder / "block.json");
+  EXPECT_THAT(record.reason, HasSubstr("differs by -1.0 % from the sum of step_gpu_ns"));
+  EXPECT_EQ(record.steps.step_wall_ns.front(), 1'980'000);
+  expect_whole(bundle);
+}
+
 TEST(RunPlan, DropsARoundWholeWhoseBlockStaysInvalid) {
   FakeWorld world;
   world.answer = [](const BlockConfig& block, int) {

@@ -1,0 +1,105 @@
+#include "reports/overhead/tracing_cost.h"
+
+#include <cmath>
+#include <map>
+#include <string_view>
+
+#include "harness/statistics.h"
+#include "reports/pairs.h"
+
+namespace steplens {
+namespace {
+
+constexpr std::string_view kTorchEager = "torch-eager";  // scripts/arms
+constexpr std::string_view kTorchProfiler = "torch-profiler";
+
+double number_at(const nlohmann::json& object, std::string_view outer, std::string_view inner) {
+  if (!object.is_object()) return NAN;
+  const auto group = object.find(outer);
+  if (group == object.end() || !group->is_object()) return NAN;
+  const auto value = group->find(inner);
+  return value != group->end() && value->is_number() ? value->get<double>() : NAN;
+}
+
+// Median over the blocks that say it.
+template <typename Get>
+std::optional<double> median_of(const std::vector<const BlockRecord*>& blocks, Get get) {
+  std::vector<double> values;
+  for (const BlockRecord* block : blocks) {
+    const double value = get(*block);
+    if (std::isfinite(value)) values.push_back(value);
+  }
+  if (values.empty()) return std::nullopt;
+  return median(values);
+}
+
+double num_kernels_of(const BlockRecord& block) {
+  const double of_collector = number_at(block.evidence, "counters", "traced_kernels");
+  if (of_collector > 0) return of_collector / static_cast<double>(block.steps.size());
+  return number_at(block.evidence, "profiler", "num_kernels");
+}
+
+std::optional<TracingCost> cost_of(const Bundle& bundle, std::string_view arm,
+                                   std::string_view against) {
+  std::map<int, double> step_ns_of_round;
+  for (const BlockRecord* block : usable_blocks(bundle, against)) {
+    step_ns_of_round[block->round_index] = mean_step_wall_ns(*block);
+  }
+  TracingCost cost{.arm = std::string(arm), .against = std::string(against)};
+  std::vector<double> log_ratios;
+  const std::vector<const BlockRecord*> blocks = usable_blocks(bundle, arm);
+  for (const BlockRecord* block : blocks) {
+    const auto other = step_ns_of_round.find(block->round_index);
+    if (other == step_ns_of_round.end()) continue;
+    log_ratios.push_back(std::log(mean_step_wall_ns(*block) / other->second));
+    cost.against_step_ns += other->second;
+  }
+  if (log_ratios.size() < 2) return std::nullopt;
+  const auto n = static_cast<double>(log_ratios.size());
+  const Estimate estimate = estimate_log_ratio(log_ratios);
+  cost.num_rounds = estimate.num_rounds;
+  cost.ratio = std::expm1(estimate.mean_log_ratio);
+  cost.low_ratio = std::expm1(estimate.low_log_ratio);
+  cost.high_ratio = std::expm1(estimate.high_log_ratio);
+  cost.upper_ratio =
+      std::expm1(estimate.mean_log_ratio +
+                 student_t_quantile(0.95, n - 1) * estimate.standard_deviation / std::sqrt(n));
+  cost.against_step_ns /= n;
+  cost.num_kernels = median_of(blocks, num_kernels_of);
+  return cost;
+}
+
+}  // namespace
+
+std::optional<double> TracingCost::ns_per_kernel() const {
+  if (!num_kernels || *num_kernels <= 0) return std::nullopt;
+  return ratio * against_step_ns / *num_kernels;
+}
+
+TracingCosts compute_tracing_costs(const Bundle& bundle) {
+  TracingCosts costs;
+  std::string null_arm;
+  std::string full_arm;
+  for (const Arm& arm : bundle.manifest.arms) {
+    if (!arm.command.empty() || arm.toggle != "tracing") continue;
+    if (auto cost = cost_of(bundle, arm.name, arm.reference)) costs.of_steplens.push_back(*cost);
+    (arm.config.tracing == Tracing::kNull ? null_arm : full_arm) = arm.name;
+  }
+  if (!null_arm.empty() && !full_arm.empty()) {
+    costs.of_collector = cost_of(bundle, full_arm, null_arm);
+  }
+  if (find_arm(bundle.manifest, kTorchProfiler) != nullptr &&
+      find_arm(bundle.manifest, kTorchEager) != nullptr) {
+    costs.of_torch_profiler = cost_of(bundle, kTorchProfiler, kTorchEager);
+    const std::vector<const BlockRecord*> blocks = usable_blocks(bundle, kTorchProfiler);
+    costs.torch_profiler_kernel_ns = median_of(blocks, [](const BlockRecord& block) {
+      return number_at(block.evidence, "profiler", "kernel_ns");
+    });
+    costs.torch_profiler_num_kernels = median_of(blocks, [](const BlockRecord& block) {
+      return number_at(block.evidence, "profiler", "num_kernels");
+    });
+  }
+  return costs;
+}
+
+}  // namespace steplens
