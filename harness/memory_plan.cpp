@@ -62,7 +62,7 @@ std::int64_t trained_bytes(const RunConfig& config) {
 std::int64_t attention_casts(const Sizes& z) {
   return z.has_casts ? 2 * (z.d * (z.qw + 2 * z.kw) + z.qw * z.d) : 0;
 }
-std::int64_t mlp_casts(const Sizes& z) { return z.has_casts ? 2 * 3 * z.f * z.d : 0; }
+std::int64_t mlp_casts(const Sizes& z) { return z.has_casts ? 6 * z.f * z.d : 0; }
 
 std::int64_t attention_bytes(const RunConfig& config, const Sizes& z) {
   // The input of the projections, the attention's output, and the residual sum, which is fp32.
@@ -71,7 +71,7 @@ std::int64_t attention_bytes(const RunConfig& config, const Sizes& z) {
   if (z.has_casts) bytes += 4 * z.T * config.shape.head_dim * z.s;
   if (config.attention == Attention::kMath) {
     // Queries, keys and values in fp32, keys and values once a query head, and the softmax.
-    bytes += z.N * (3 * 4 * z.qw + 4 * z.H * z.T);
+    bytes += z.N * (12 * z.qw + 4 * z.H * z.T);
   } else {
     // Values are a view, which keeps the whole product; rotated queries and keys; log-sum-exp.
     bytes += z.N * (z.s * (z.qw + 2 * z.kw) + z.s * (z.qw + z.kw) + 4 * z.H);

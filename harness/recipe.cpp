@@ -1,6 +1,8 @@
 #include "harness/recipe.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -39,27 +41,31 @@ std::string bytes_text(std::int64_t bytes) {
   return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1LL << 30));
 }
 
+// Of arms that were measured; of the others what wins nothing.
+double effect_of(const RecipeArm& arm) { return arm.effect_ratio.value_or(0); }
+std::int64_t peak_of(const RecipeArm& arm) {
+  return arm.peak_allocated_bytes.value_or(std::numeric_limits<std::int64_t>::max());
+}
+
 RecipeDecision decide_by_memory(std::span<const RecipeArm> arms, std::int64_t goal_bytes) {
-  const std::int64_t now_bytes = *arms.front().peak_allocated_bytes;
+  const std::int64_t now_bytes = peak_of(arms.front());
   RecipeDecision decision;
   for (const RecipeArm& arm : arms.subspan(1)) {
     if (!is_measured(arm) || !arm.effect_ratio || !arm.peak_allocated_bytes) continue;
     if (*arm.peak_allocated_bytes >= now_bytes) continue;
     const bool fits = *arm.peak_allocated_bytes <= goal_bytes;
-    const bool best_fits =
-        decision.kept != nullptr && *decision.kept->peak_allocated_bytes <= goal_bytes;
-    const bool is_better =
-        decision.kept == nullptr || (fits && !best_fits) ||
-        (fits && best_fits && *arm.effect_ratio > *decision.kept->effect_ratio) ||
-        (!fits && !best_fits && *arm.peak_allocated_bytes < *decision.kept->peak_allocated_bytes);
+    const bool best_fits = decision.kept != nullptr && peak_of(*decision.kept) <= goal_bytes;
+    const bool is_better = decision.kept == nullptr || (fits && !best_fits) ||
+                           (fits && best_fits && effect_of(arm) > effect_of(*decision.kept)) ||
+                           (!fits && !best_fits && peak_of(arm) < peak_of(*decision.kept));
     if (is_better) decision.kept = &arm;
   }
   decision.reason =
       decision.kept == nullptr
           ? fmt::format("nothing needs less than {}", bytes_text(now_bytes))
           : fmt::format("for memory: {} instead of {}, goal {}; rate {}",
-                        bytes_text(*decision.kept->peak_allocated_bytes), bytes_text(now_bytes),
-                        bytes_text(goal_bytes), change_text(*decision.kept->effect_ratio));
+                        bytes_text(peak_of(*decision.kept)), bytes_text(now_bytes),
+                        bytes_text(goal_bytes), change_text(effect_of(*decision.kept)));
   return decision;
 }
 
@@ -117,14 +123,14 @@ RecipeDecision decide_step(std::span<const RecipeArm> arms,
                               (!now_bytes || *arm.peak_allocated_bytes > *now_bytes);
     const RecipeArm*& best =
         arm.verdict == "FASTER" && !is_too_large ? decision.kept : best_of_rest;
-    if (best == nullptr || *arm.effect_ratio > *best->effect_ratio) best = &arm;
+    if (best == nullptr || effect_of(arm) > effect_of(*best)) best = &arm;
   }
   if (decision.kept != nullptr) {
     decision.reason = fmt::format("{} is FASTER, {}", decision.kept->name,
-                                  change_text(*decision.kept->effect_ratio));
+                                  change_text(effect_of(*decision.kept)));
   } else if (best_of_rest != nullptr) {
     decision.reason = fmt::format("no level wins; the best is {}, {}, {}", best_of_rest->name,
-                                  change_text(*best_of_rest->effect_ratio), best_of_rest->verdict);
+                                  change_text(effect_of(*best_of_rest)), best_of_rest->verdict);
   } else {
     decision.reason = "no level could be measured";
     for (const RecipeArm& arm : arms.subspan(1)) {

@@ -21,7 +21,6 @@
 namespace steplens {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kFooter =

@@ -128,6 +128,7 @@ int run_in_foreground(std::vector<std::string> words) {
   if (child < 0) throw DeviceError(fmt::format("fork: {}", std::strerror(errno)));
   if (child == 0) {
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     ::execvp(argv[0], argv.data());

@@ -40,7 +40,7 @@ std::atomic<Page*> our_page{nullptr};
 template <std::size_t N>
 void copy_text(char (&target)[N], std::string_view text) {
   const std::size_t count = std::min(text.size(), N - 1);
-  std::memcpy(target, text.data(), count);
+  std::ranges::copy(text.substr(0, count), target);
   target[count] = '\0';
 }
 
@@ -137,6 +137,7 @@ void note_rank_end(RankState state, std::string_view reason) {
 
 std::vector<RankReport> read_rank_reports(const fs::path& folder, int world_size) {
   std::vector<RankReport> reports;
+  reports.reserve(static_cast<std::size_t>(world_size));
   for (int rank = 0; rank < world_size; ++rank) {
     reports.push_back(read_report(rank_progress_path(folder, rank), rank));
   }
