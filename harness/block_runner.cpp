@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::size_t kMaxReasonBytes = 300;    // One line of a report.
+constexpr const char* kWorkerKey = "";          // No arm has this name.
 constexpr double kMaxCollectiveTimeoutS = 120;  // Ranks that load and compile unequally fast.
 
 // The last line that says something: a Python traceback ends with its message.
@@ -187,7 +188,15 @@ BlockJudgement judge_ranks(const BlockConfig& config, const ProcessResult& proce
 BlockRunner::BlockRunner(BundleWriter& writer, const RunSite& site, BlockSettings settings)
     : writer_(writer),
       site_(site),
-      settings_(std::move(settings)) {}
+      settings_(std::move(settings)),
+      ahead_(site) {}
+
+// Programs that know nothing of UUIDs see one device.
+void BlockRunner::add_device(ProcessSpec& spec) const {
+  if (!settings_.device_id.empty()) {
+    spec.environment.emplace_back("CUDA_VISIBLE_DEVICES", settings_.device_id);
+  }
+}
 
 BlockConfig BlockRunner::config_of(const BlockTask& task, const fs::path& folder) const {
   return {.config = task.arm->config,
@@ -232,10 +241,7 @@ BlockOutcome BlockRunner::run_in(const BlockTask& task, const fs::path& folder) 
       .environment = {{"STEPLENS_BLOCK_CONFIG", config_path.string()}},
       .output_file = settings_.keeps_logs ? log_path : fs::path(),
       .timeout_s = settings_.timeout_s};
-  // Programs that know nothing of UUIDs see one device.
-  if (!settings_.device_id.empty()) {
-    spec.environment.emplace_back("CUDA_VISIBLE_DEVICES", settings_.device_id);
-  }
+  add_device(spec);
   if (is_traced(task.kind) && command != settings_.commands.end()) {
     add_trace_environment(config, spec);
   }
@@ -270,22 +276,35 @@ BlockOutcome BlockRunner::run_in(const BlockTask& task, const fs::path& folder) 
   return {.entry = std::move(entry), .record = std::move(record)};
 }
 
+void BlockRunner::start_ahead(std::span<const Arm* const> arms) {
+  if (!settings_.loads_ahead || !site_.start_waiting) return;
+  const double start_s = site_.now_s();
+  for (const Arm* arm : arms) {
+    const auto command = settings_.commands.find(arm->name);
+    if (command == settings_.commands.end() || !can_wait(command->second)) continue;
+    ProcessSpec spec{.command = command->second, .timeout_s = settings_.timeout_s};
+    add_device(spec);
+    ahead_.start_program(arm->name, std::move(spec));
+  }
+  ahead_.wait_until_loaded();
+  load_s_ = site_.now_s() - start_s;
+}
+
 ProcessResult BlockRunner::run_process(const ProcessSpec& spec, const BlockConfig& config) {
   if (config.world_size > 1) return run_ranks(spec, config.world_size);
   const bool is_worker = spec.command == settings_.worker_command;
-  if (!is_worker || !settings_.starts_ahead || !site_.start_waiting) {
-    return site_.run_process(spec, site_.stop_request);
+  std::unique_ptr<WaitingProcess> process;
+  if (is_worker && settings_.starts_ahead) {
+    // Now, not later: it has loaded its libraries before this block begins to measure.
+    ahead_.start_worker(kWorkerKey, spec);
+    process = ahead_.take(kWorkerKey);
+    ahead_.start_worker(kWorkerKey, spec);
+  } else if (!is_worker && !is_traced(config.kind)) {
+    process = ahead_.take(config.arm);
   }
-  ProcessSpec waiting = spec;
-  waiting.output_file.clear();  // The next block's folder is not known yet.
-  waiting.environment.emplace_back("STEPLENS_START_AHEAD", "1");
-  // Now, not later: it has loaded its libraries before this block begins to measure.
-  const std::unique_ptr<WaitingProcess> worker =
-      next_worker_ ? std::move(next_worker_) : site_.start_waiting(waiting);
-  next_worker_ = site_.start_waiting(waiting);
-  if (!worker) return site_.run_process(spec, site_.stop_request);
+  if (!process) return site_.run_process(spec, site_.stop_request);
   // What it reads is the path that others get by STEPLENS_BLOCK_CONFIG.
-  return worker->release(spec.environment.front().second, site_.stop_request);
+  return process->release(spec.environment.front().second, site_.stop_request);
 }
 
 ProcessResult BlockRunner::run_ranks(const ProcessSpec& spec, int world_size) {

@@ -2,10 +2,11 @@
 
 #include <filesystem>
 #include <map>
-#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "harness/ahead_processes.h"
 #include "harness/bundle_writer.h"
 #include "harness/ranks/launch.h"
 #include "harness/run_site.h"
@@ -42,6 +43,8 @@ struct BlockSettings {
   /// The next worker is started while this block starts, and loads its libraries meanwhile. Not on
   /// a CPU, whose cores are what is measured.
   bool starts_ahead = false;
+  /// External programs that can wait (AheadProcesses) are started before their round.
+  bool loads_ahead = false;
   bool keeps_logs = false;  // output.log in each block's folder; it may name this machine.
 };
 
@@ -56,9 +59,17 @@ class BlockRunner {
   /// written.
   BlockOutcome run(const BlockTask& task);
 
+  /// Starts the programs of those of `arms` that are external and can wait, all at once, and
+  /// returns when they have loaded what they need: a block of theirs then begins at once, and
+  /// nothing loads while another is measured.
+  void start_ahead(std::span<const Arm* const> arms);
+  /// How long the last call of it took.
+  double load_s() const { return load_s_; }
+
   const BlockSettings& settings() const { return settings_; }
 
  private:
+  void add_device(ProcessSpec& spec) const;
   BlockConfig config_of(const BlockTask& task, const std::filesystem::path& folder) const;
   BlockOutcome run_in(const BlockTask& task, const std::filesystem::path& folder);
   ProcessRecord process_record(const BlockTask& task, const ProcessResult& process,
@@ -70,7 +81,8 @@ class BlockRunner {
   BundleWriter& writer_;
   const RunSite& site_;
   BlockSettings settings_;
-  std::unique_ptr<WaitingProcess> next_worker_;
+  AheadProcesses ahead_;
+  double load_s_ = 0;
 };
 
 /// What a block counts as.

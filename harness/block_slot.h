@@ -33,4 +33,8 @@ struct SlotVerdict {
 /// a session.
 SlotVerdict judge_slot(const BundleWriter& writer, const BlockSlot& slot);
 
+inline bool needs_block(const BundleWriter& writer, const BlockSlot& slot) {
+  return judge_slot(writer, slot).state == SlotState::kNeedsBlock;
+}
+
 }  // namespace steplens

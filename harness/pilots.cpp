@@ -1,6 +1,7 @@
 #include "harness/pilots.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -98,6 +99,11 @@ PhaseResult run_pilots(RunParts& parts, const std::function<bool()>& is_time_ove
   for (const Arm& arm : manifest.arms) {
     if (is_live(manifest, arm)) names.push_back(arm.name);
   }
+  std::vector<const Arm*> without_pilot;
+  std::ranges::copy_if(arms, std::back_inserter(without_pilot), [&](const Arm* arm) {
+    return needs_block(parts.writer, {.arm = arm->name, .kind = BlockKind::kPilot});
+  });
+  if (!without_pilot.empty() && !is_time_over()) parts.runner.start_ahead(without_pilot);
   for (std::size_t i = 0; i < arms.size(); ++i) {
     const Arm& arm = *arms[i];
     if (!is_live(manifest, arm)) continue;  // Its reference failed meanwhile.

@@ -405,6 +405,14 @@ WaitingProcess::~WaitingProcess() {
   }
 }
 
+bool WaitingProcess::is_waiting() {
+  if (state_->is_running && state_->child.has_ended(/*poll_ms=*/0)) {
+    state_->child.finish();
+    state_->is_running = false;
+  }
+  return state_->is_running;
+}
+
 ProcessResult WaitingProcess::release(const std::string& line,
                                       const std::function<StopRequest()>& stop_request) {
   SL_CHECK(state_->is_running);

@@ -71,6 +71,9 @@ class WaitingProcess {
   WaitingProcess(const WaitingProcess&) = delete;
   WaitingProcess& operator=(const WaitingProcess&) = delete;
 
+  /// False once it has ended by itself: it cannot be released then.
+  bool is_waiting();
+
   /// Sends `line` and runs the child to its end. Wall time and timeout count from here; CPU times
   /// from its start. Call once.
   ProcessResult release(const std::string& line,

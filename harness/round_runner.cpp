@@ -81,6 +81,13 @@ RoundResult run_round(RunParts& parts, int round_index) {
   Manifest& manifest = parts.writer.manifest();
   const auto round = std::ranges::find(manifest.rounds, round_index, &RoundRecord::index);
   const int num_complete = num_complete_rounds(manifest);
+  std::vector<const Arm*> arms;
+  for (const std::string& name : round->order) {
+    const Arm* arm = find_arm(manifest, name);
+    const BlockSlot slot{.arm = name, .round_index = round_index};
+    if (is_live(manifest, *arm) && needs_block(parts.writer, slot)) arms.push_back(arm);
+  }
+  parts.runner.start_ahead(arms);
   for (std::size_t i = 0; i < round->order.size(); ++i) {
     const Arm& arm = *find_arm(manifest, round->order[i]);
     if (!is_live(manifest, arm)) continue;

@@ -195,7 +195,8 @@ class Session {
 
   double next_round_s() {
     const RoundRecord* open = find_open_round(writer_.manifest());
-    return durations_.expected_s(writer_.manifest(),
+    return runner_.load_s() +
+           durations_.expected_s(writer_.manifest(),
                                  open != nullptr ? open->order : live_arms(writer_.manifest()));
   }
 
@@ -438,6 +439,7 @@ RunOutcome run_plan(const Plan& plan, const RunOptions& options, const RunSite& 
        .origin_unix_s = unix_time_of(manifest.created_utc),
        // A worker started ahead has no block's folder for its log yet.
        .starts_ahead = !device.gpu_uuid.empty() && !options.keeps_logs && world_size == 1,
+       .loads_ahead = !options.keeps_logs && world_size == 1,
        .keeps_logs = options.keeps_logs});
   if (options.is_resume) session.take_over(earlier);
   writer->write_session({{"boot_id", site.boot_id}, {"machine_id", device.machine_id}});

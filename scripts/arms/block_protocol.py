@@ -4,11 +4,13 @@ A block is one process: it reads the JSON file named by STEPLENS_BLOCK_CONFIG an
 into the output folder that stands there. harness/block.h is the reference for every field.
 """
 
+import importlib
 import json
 import math
 import os
 import pathlib
 import statistics
+import sys
 import tempfile
 
 SCHEMA_VERSION = 1
@@ -18,7 +20,31 @@ class UsageError(Exception):
     """The block config cannot be used. Exit code 2."""
 
 
+# Modules that a script needs only in its step: it imports them while it waits for its block.
+LOADED_AHEAD = []
+
+
+def wait_for_block():
+    """Started before its block, a script gets here with its imports done: it makes the file that
+    STEPLENS_START_AHEAD names, and reads the path of its config from standard input. Nothing has
+    touched the GPU by then. Ends the process if nobody wants it any more."""
+    loaded_file = os.environ.pop("STEPLENS_START_AHEAD", "")
+    if not loaded_file:
+        return
+    for name in LOADED_AHEAD:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            pass  # Where it is needed, its absence gets its own sentence.
+    pathlib.Path(loaded_file).touch()
+    path = sys.stdin.readline().rstrip("\n")
+    if not path:
+        sys.exit(0)
+    os.environ["STEPLENS_BLOCK_CONFIG"] = path
+
+
 def read_block_config():
+    wait_for_block()
     path = os.environ.get("STEPLENS_BLOCK_CONFIG", "")
     if not path:
         raise UsageError("STEPLENS_BLOCK_CONFIG is not set: this program runs one block for "

@@ -15,6 +15,7 @@ import pathlib
 import sys
 import time
 
+import block_protocol
 import torch_step
 from torch_step import torch
 
@@ -138,6 +139,7 @@ def why_unsupported(config, refuse=torch_step.why_unsupported):
 def enable():
     torch_step.make_pass = make_pass
     torch_step.why_unsupported = why_unsupported
+    block_protocol.LOADED_AHEAD.append("torch._inductor.compile_fx")
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ BACKENDS = {
 }
 AUTOCAST_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 REFUSALS_OF_ATTENTION = ("No available kernel", "No viable backend")
+block_protocol.LOADED_AHEAD.append("torch._dynamo")  # Optimizers import it in their first step.
 WARNINGS = []  # Of this process, in order; see remember_warnings.
 
 
