@@ -26,6 +26,7 @@
 #include "reports/scale/scale_verb.h"
 #include "reports/sweep/sweep_results.h"
 #include "reports/trace_verbs.h"
+#include "reports/verify_series.h"
 
 namespace steplens {
 namespace {
@@ -228,7 +229,10 @@ int report_verb(const ReportOptions& options) {
 }
 
 int verify_verb(const VerifyVerbOptions& options) {
-  const std::vector<std::string> problems = verify(options.bundle, options.verify);
+  const bool is_series = is_sweep(options.bundle) || is_recipe(options.bundle);
+  const std::vector<std::string> problems = is_series
+                                                ? verify_series(options.bundle, options.verify)
+                                                : verify(options.bundle, options.verify);
   if (options.is_json) {
     fmt::print("{}", dumped({{"is_verified", problems.empty()}, {"problems", problems}}));
   } else if (problems.empty()) {
@@ -284,7 +288,8 @@ void add_report_verbs(CLI::App& app, int& exit_code) {
   auto verification = std::make_shared<VerifyVerbOptions>();
   CLI::App* verify_app =
       app.add_subcommand("verify", "recompute a bundle's results from its raw blocks");
-  verify_app->add_option("bundle", verification->bundle, "folder of the bundle")->required();
+  verify_app->add_option("bundle", verification->bundle, "folder of a bundle, a sweep or a recipe")
+      ->required();
   verify_app->add_flag("--json", verification->is_json, "print a JSON object");
   verify_app->footer("Exit code 1 if anything is wrong.\nExample: steplens verify runs/first");
   verify_app->callback([verification, &exit_code] { exit_code = verify_verb(*verification); });

@@ -6,13 +6,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harness/error.h"
 #include "harness/files.h"
 #include "harness/temporary_folder.h"
+#include "reports/verify_series.h"
 
 namespace steplens {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 // A matrix of optimizer=fused whose steps take `factor` of the baseline's.
 void write_point(const std::filesystem::path& folder, std::int64_t sequence_length, double factor) {
@@ -43,6 +48,27 @@ class SweepFolder : public ::testing::Test {
   }
   TemporaryFolder folder_;
 };
+
+TEST_F(SweepFolder, IsVerifiedBundleByBundle) {
+  write({{512, 1.05}, {2048, 0.95}, {4096, 0}});  // The last has not begun.
+  write_sweep_report(folder_.path());
+  EXPECT_THAT(verify_series(folder_.path()), IsEmpty());
+  // One step of one block, and what the sweep says of it.
+  const std::filesystem::path blocks = folder_.path() / "sequence_length-2048" / "blocks";
+  const std::filesystem::path block = std::filesystem::directory_iterator(blocks)->path();
+  nlohmann::json json = read_json(block / "block.json");
+  json["steps"]["step_wall_ns"][0] = 1'000;
+  write_json_atomically(block / "block.json", json);
+  const std::vector<std::string> problems = verify_series(folder_.path());
+  EXPECT_THAT(problems, Contains(HasSubstr("sequence_length-2048: ")));
+  EXPECT_THAT(problems, Not(Contains(HasSubstr("sequence_length-512: "))));
+  EXPECT_THAT(problems, Contains(HasSubstr("sweep_results.json: ")));
+}
+
+TEST_F(SweepFolder, CannotBeVerifiedBeforeItBegins) {
+  write({{512, 0}, {2048, 0}});
+  EXPECT_THROW(verify_series(folder_.path()), ConfigError);
+}
 
 // 5 % slower at 512, 5 % faster at 2048: log effects are nearly opposite, so they are equal near
 // the geometric middle of 512 and 2048.
