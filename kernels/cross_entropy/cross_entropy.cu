@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(kTwoPassThreads)
   const float target_logit = has_target ? to_float(row[target]) : NAN;
   const Softmax softmax = merge_over_block(part, shared);
   if (thread == 0) args.losses[row_index] = loss_of(softmax, target_logit);
-  const RowGradient gradient = row_gradient(softmax, args.scale == nullptr ? 1.0f : *args.scale);
+  const RowGradient gradient = row_gradient(softmax, args.scale);
   const auto write_one = [&](int v) {
     store(row + v, gradient.of(to_float(row[v])) - (v == target ? gradient.scale : 0.0f));
   };
@@ -273,7 +273,6 @@ __global__ void __launch_bounds__(kRowThreads, 1)
   const int thread = static_cast<int>(threadIdx.x);
   const int num_vectors = columns / kSize;
   const auto row_bytes = static_cast<unsigned>(columns * static_cast<int>(sizeof(T)));
-  const float scale = args.scale == nullptr ? 1.0f : *args.scale;
   T* const logits = static_cast<T*>(args.logits);
   const auto first = static_cast<std::int64_t>(blockIdx.x);
   const auto stride = static_cast<std::int64_t>(gridDim.x);
@@ -313,7 +312,7 @@ __global__ void __launch_bounds__(kRowThreads, 1)
         const bool has_target = target >= 0 && target < columns;
         args.losses[n] = loss_of(softmax, has_target ? to_float(values[target]) : NAN);
       }
-      const RowGradient gradient = row_gradient(softmax, scale);
+      const RowGradient gradient = row_gradient(softmax, args.scale);
       const auto target_vector = static_cast<int>(target / kSize);
       const auto in_vector = static_cast<int>(target % kSize);
       for (int i = thread; i < num_vectors; i += kRowThreads) {

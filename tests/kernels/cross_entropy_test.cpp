@@ -126,14 +126,13 @@ TEST(CrossEntropy, EqualsTheReferenceInAllVariantsTypesAndSizes) {
       const double scale = 0.375;
       const Reference expected = reference(logits, targets, scale);
       const DeviceTargets device_targets(targets);
-      DeviceTensor device_scale(ElementType::kFloat32, std::vector<double>{scale});
       for (const CrossEntropyVariant& variant : cross_entropy_variants()) {
         DeviceTensor values(type, logits, size.misalignment);
         DeviceTensor losses(ElementType::kFloat32, size.num_rows);
         const CrossEntropyArgs args = {.logits = values.data(),
                                        .targets = device_targets.data(),
                                        .losses = losses.floats(),
-                                       .scale = device_scale.floats(),
+                                       .scale = static_cast<float>(scale),
                                        .N = size.num_rows,
                                        .V = size.num_columns,
                                        .type = type};
