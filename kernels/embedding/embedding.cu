@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kBlockSize)
 // Warps write slabs of dtable in turn: the sum of the positions before the segment's first whole
 // chunk, of the chunks, of the rest. Few blocks that stay: launching one a row takes as long as
 // writing the row.
-template <typename T, int kWidth>
+template <typename T, typename D, int kWidth>
 __global__ void __launch_bounds__(kBlockSize, kBlocksThatStay)
     embedding_backward_write_rows(const EmbeddingBackwardArgs args, Workspace workspace) {
   constexpr int kWarpsPerBlock = kBlockSize / kWarpSize;
@@ -171,9 +171,9 @@ __global__ void __launch_bounds__(kBlockSize, kBlocksThatStay)
         last_chunk - first_chunk,
         [&](int i) { return workspace.chunk_sums + (first_chunk + i) * args.C + c; }, sums);
     add_rows<T, kWidth>(end - tail_begin, [&](int i) { return row_at(tail_begin + i); }, sums);
-    Packed<float, kWidth> packed;
+    Packed<D, kWidth> packed;
     packed.pack(sums);
-    packed.store(args.dtable + v * args.C + c);
+    packed.store(static_cast<D*>(args.dtable) + v * args.C + c);
   }
 }
 
@@ -197,8 +197,12 @@ std::size_t embedding_backward_workspace_bytes(std::int64_t N, std::int64_t C, s
 
 void embedding_backward(const EmbeddingBackwardArgs& args, cudaStream_t stream) {
   check(args.N, args.C, args.V);
+  check_argument(
+      args.dy_type == ElementType::kBfloat16 || args.dtable_type == ElementType::kFloat32, kOp,
+      "dtable_type", static_cast<int>(args.dtable_type), "float32 where dy is float32");
   if (args.N == 0) {
-    SL_CUDA(cudaMemsetAsync(args.dtable, 0, static_cast<std::size_t>(args.V * args.C) * 4, stream));
+    const std::int64_t num_bytes = args.V * args.C * element_bytes(args.dtable_type);
+    SL_CUDA(cudaMemsetAsync(args.dtable, 0, static_cast<std::size_t>(num_bytes), stream));
     return;
   }
   Workspace workspace = lay_out(args.workspace, args.N, args.C, args.V);
@@ -217,7 +221,7 @@ void embedding_backward(const EmbeddingBackwardArgs& args, cudaStream_t stream) 
   SL_CUDA(cudaGetDevice(&device));
   int num_multiprocessors = 0;
   SL_CUDA(cudaDeviceGetAttribute(&num_multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  const auto sum = [&]<typename T, int kWidth>() {
+  const auto sum = [&]<typename T, typename D, int kWidth>() {
     if (args.N >= kChunk) {
       embedding_backward_sum_chunks<T, kWidth>
           <<<num_blocks_for(args.N / kChunk * kWarpSize), kBlockSize, 0, stream>>>(args, workspace);
@@ -225,22 +229,24 @@ void embedding_backward(const EmbeddingBackwardArgs& args, cudaStream_t stream) 
     }
     const std::int64_t num_blocks = std::min<std::int64_t>(num_multiprocessors * kBlocksThatStay,
                                                            num_blocks_for(args.V * kWarpSize));
-    embedding_backward_write_rows<T, kWidth>
+    embedding_backward_write_rows<T, D, kWidth>
         <<<static_cast<unsigned>(num_blocks), kBlockSize, 0, stream>>>(args, workspace);
     SL_CUDA(cudaGetLastError());
   };
-  const auto sum_of_type = [&]<typename T>() {
+  const auto sum_of_types = [&]<typename T, typename D>() {
     constexpr int kWidth = kVectorWidth<T>;
     if (args.C % kWidth == 0 && is_aligned(args.dy) && is_aligned(args.dtable)) {
-      sum.template operator()<T, kWidth>();
+      sum.template operator()<T, D, kWidth>();
     } else {
-      sum.template operator()<T, 1>();
+      sum.template operator()<T, D, 1>();
     }
   };
   if (args.dy_type == ElementType::kFloat32) {
-    sum_of_type.template operator()<float>();
+    sum_of_types.template operator()<float, float>();
+  } else if (args.dtable_type == ElementType::kFloat32) {
+    sum_of_types.template operator()<Bfloat16, float>();
   } else {
-    sum_of_type.template operator()<Bfloat16>();
+    sum_of_types.template operator()<Bfloat16, Bfloat16>();
   }
 }
 
