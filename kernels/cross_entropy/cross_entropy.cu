@@ -6,6 +6,7 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
+#include "kernels/bulk_copy.cuh"
 #include "kernels/cuda_check.h"
 
 namespace steplens {
@@ -233,33 +234,9 @@ constexpr int kNumStages = 2;
 constexpr std::int64_t kMaxSharedBytes = 232'448;
 constexpr std::int64_t kOtherSharedBytes = 1024;
 
-__device__ unsigned shared_address(const void* pointer) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
-}
-__device__ void barrier_init(std::uint64_t* barrier) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)));
-}
 __device__ void load_row(void* to, const void* from, unsigned num_bytes, std::uint64_t* barrier) {
-  asm volatile(
-      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
-      "r"(num_bytes)
-      : "memory");
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-          "r"(shared_address(to)),
-      "l"(from), "r"(num_bytes), "r"(shared_address(barrier))
-      : "memory");
-}
-__device__ void wait_row(std::uint64_t* barrier, unsigned parity) {
-  asm volatile(
-      "{\n"
-      ".reg .pred done;\n"
-      "wait:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra wait;\n"
-      "}\n" ::"r"(shared_address(barrier)),
-      "r"(parity)
-      : "memory");
+  expect_bytes(barrier, num_bytes);
+  copy_to_shared(to, from, num_bytes, barrier);
 }
 
 template <typename T>
@@ -278,8 +255,8 @@ __global__ void __launch_bounds__(kRowThreads, 1)
   const auto stride = static_cast<std::int64_t>(gridDim.x);
 
   if (thread == 0) {
-    for (std::uint64_t& barrier : barriers) barrier_init(&barrier);
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    for (std::uint64_t& barrier : barriers) init_barrier(&barrier);
+    publish_barriers();
     load_row(rows, logits + first * args.V, row_bytes, &barriers[0]);
   }
   __syncthreads();
@@ -293,7 +270,7 @@ __global__ void __launch_bounds__(kRowThreads, 1)
                &barriers[1 - stage]);
     }
     const std::int64_t target = args.targets[n];
-    wait_row(&barriers[stage], parity);
+    wait_barrier(&barriers[stage], parity);
     const auto* const values = reinterpret_cast<const T*>(rows + stage * row_bytes);
     const auto* const vectors = reinterpret_cast<const uint4*>(values);
     auto* const out = reinterpret_cast<uint4*>(logits + n * args.V);
