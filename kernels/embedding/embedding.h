@@ -25,7 +25,7 @@ struct EmbeddingBackwardArgs {
   void* workspace = nullptr;  // embedding_backward_workspace_bytes(N, C, V), 256-byte aligned.
   std::int64_t N = 0;         // Positions: batch * tokens, less than 2^31.
   std::int64_t C = 0;         // Channels.
-  std::int64_t V = 0;         // Vocabulary, less than 2^31.
+  std::int64_t V = 0;         // Vocabulary, less than 2^31; V C at most 2^35.
   ElementType dy_type = ElementType::kFloat32;
   ElementType dtable_type = ElementType::kFloat32;
 };
