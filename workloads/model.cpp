@@ -189,11 +189,12 @@ ResidualStream Model::block(std::size_t layer_index, const ResidualStream& strea
   return added(normed.x_BTC, at::linear(gated(at::linear(normed.h_BTC, weights[4])), weights[5]));
 }
 
-at::Tensor Model::head_loss(const at::Tensor& h_BTC, const at::Tensor& targets_BT) const {
+at::Tensor Model::head_loss(const at::Tensor& h_BTC, const at::Tensor& targets_BT,
+                            const LossWeight& weight) const {
   const at::Tensor& weight_VC = parameters_.back().value;
   if (config_.loss == Operators::kFused) {
     const ScopedRange range("head");
-    return fused_head_loss(h_BTC, weight_VC, targets_BT, product_type(config_));
+    return fused_head_loss(h_BTC, weight_VC, targets_BT, product_type(config_), weight);
   }
   at::Tensor logits_BTV;
   {
@@ -203,10 +204,12 @@ at::Tensor Model::head_loss(const at::Tensor& h_BTC, const at::Tensor& targets_B
   const ScopedRange range("loss");
   return at::cross_entropy_loss(logits_BTV.view({-1, config_.shape.vocab_size}),
                                 targets_BT.reshape({-1}), {}, at::Reduction::Sum,
-                                /*ignore_index=*/-100);
+                                /*ignore_index=*/-100) *
+         weight.factor;
 }
 
-at::Tensor Model::loss_sum(const at::Tensor& tokens_BT, const at::Tensor& targets_BT) const {
+at::Tensor Model::loss_sum(const at::Tensor& tokens_BT, const at::Tensor& targets_BT,
+                           const LossWeight& weight) const {
   count_event("forward_passes");
   ResidualStream stream = {.x_BTC = embed(tokens_BT)};
   for (std::size_t layer = 0; layer < range_names_.size(); ++layer) {
@@ -222,7 +225,8 @@ at::Tensor Model::loss_sum(const at::Tensor& tokens_BT, const at::Tensor& target
       stream = block(layer, stream, weights);
     }
   }
-  return head_loss(norm(stream, parameters_[parameters_.size() - 2].value).h_BTC, targets_BT);
+  return head_loss(norm(stream, parameters_[parameters_.size() - 2].value).h_BTC, targets_BT,
+                   weight);
 }
 
 std::string Model::weights_hash() const {

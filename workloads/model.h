@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "harness/run_config.h"
+#include "workloads/loss_weight.h"
 
 namespace steplens {
 
@@ -48,10 +49,11 @@ class Model {
   /// N(0, 0.02), wo and w2 N(0, 0.02 / sqrt(2 L)), norms 1.
   explicit Model(const RunConfig& config);
 
-  /// Sum of the cross-entropies of all positions whose target is not -100, fp32 scalar.
-  /// `tokens_BT` and `targets_BT`: int64 (B, T) on the run's device. T may be shorter than
+  /// weight.factor x the sum of the cross-entropies of all positions whose target is not -100, fp32
+  /// scalar. `tokens_BT` and `targets_BT`: int64 (B, T) on the run's device. T may be shorter than
   /// config.sequence_length. Call inside the run's AutocastScope.
-  at::Tensor loss_sum(const at::Tensor& tokens_BT, const at::Tensor& targets_BT) const;
+  at::Tensor loss_sum(const at::Tensor& tokens_BT, const at::Tensor& targets_BT,
+                      const LossWeight& weight = {}) const;
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
@@ -76,7 +78,8 @@ class Model {
   Normed norm(const ResidualStream& stream, const at::Tensor& weight_C) const;
   at::Tensor attention(const at::Tensor& h_BTC, const at::Tensor& wqkv) const;
   at::Tensor gated(const at::Tensor& gate_up) const;
-  at::Tensor head_loss(const at::Tensor& h_BTC, const at::Tensor& targets_BT) const;
+  at::Tensor head_loss(const at::Tensor& h_BTC, const at::Tensor& targets_BT,
+                       const LossWeight& weight) const;
   // x + branch: at once, or left to the next norm.
   ResidualStream added(const at::Tensor& x_BTC, const at::Tensor& branch_BTC) const;
   at::Tensor rotate(const at::Tensor& x_BHTD) const;

@@ -69,21 +69,25 @@ TrainStep::TrainStep(const RunConfig& config, std::int64_t max_steps)
   step_index_ = at::zeros({1}, device_options(config).dtype(at::kLong));
 }
 
+std::optional<double> TrainStep::root_gradient() const {
+  if (scaler_.is_active()) return std::nullopt;
+  // Ranks are averaged, and the loss's weight divides by the tokens of all of them already.
+  return sync_ == nullptr ? 1.0 : static_cast<double>(config_.world_size);
+}
+
 at::Tensor TrainStep::run_pass(const DeviceMicroBatch& micro, double weight, bool is_last) {
   at::Tensor loss;
   {
     const ScopedRange forward("forward");
     const AutocastScope autocast(autocast_mode(config_));
     if (sync_ != nullptr) sync_->before_forward(is_last);
-    const at::Tensor sum = model_.loss_sum(micro.tokens_BT, micro.targets_BT);
-    const ScopedRange mean("loss");
-    loss = sum * weight;
+    loss = model_.loss_sum(micro.tokens_BT, micro.targets_BT,
+                           {.factor = weight, .root_gradient = root_gradient()});
   }
   const ScopedRange backward("backward");
   at::Tensor root = loss;
   if (sync_ != nullptr) {
     sync_->before_backward(is_last);
-    // Ranks are averaged, and `weight` divides by the tokens of all of them already.
     root = root * static_cast<double>(config_.world_size);
   }
   if (scaler_.is_active()) root = root * scaler_.scale();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -78,6 +79,8 @@ class TrainStep {
 
  private:
   at::Tensor accumulate(const DeviceStep& step);
+  // Of a micro-batch's loss, which autograd hands to Model::loss_sum; absent: known on the device.
+  std::optional<double> root_gradient() const;
   at::Tensor run_pass(const DeviceMicroBatch& micro, double weight, bool is_last);
   at::Tensor run_compiled_pass(const DeviceMicroBatch& micro, double weight);
 

@@ -6,6 +6,7 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
+#include "kernels/bulk_copy.cuh"
 #include "kernels/cuda_check.h"
 
 namespace steplens {
@@ -14,6 +15,11 @@ namespace {
 // N: rows, V: columns of a row. Exponentials are powers of two of x log2(e): one multiply-add and
 // one ex2 instruction each, of which a multiprocessor finishes 16 a clock. They, not the memory,
 // are what a row's arithmetic waits for.
+//
+// What a row's exponentials are relative to is the largest of its x log2(e) as fp32 rounds it: m.
+// That product is wrong by half a unit, 6e-5 for x = 1000, but the same m stands in each power of
+// the row, fused with an unrounded x log2(e), and in what takes m away again: nothing of it is left
+// in a loss or a probability. No other expression may stand for m.
 
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr float kLn2 = 0.6931471805599453f;
@@ -69,9 +75,9 @@ __device__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
 __device__ void store(float* to, float x) { *to = x; }
 __device__ void store(__nv_bfloat16* to, float x) { *to = __float2bfloat16_rn(x); }
 
-// Largest logit so far and the sum of 2^((x - max) log2 e) below it.
+// m of the elements so far and the sum of 2^(x log2 e - m) over them.
 struct Softmax {
-  float max = -INFINITY;
+  float m = -INFINITY;
   float sum = 0;
 
   template <int kSize>
@@ -79,20 +85,20 @@ struct Softmax {
     float largest = x[0];
 #pragma unroll
     for (int i = 1; i < kSize; ++i) largest = fmaxf(largest, x[i]);
-    const float new_max = fmaxf(max, largest);
-    const float offset = new_max == -INFINITY ? 0 : -new_max * kLog2E;
+    // Rounded by itself: a compiler that fuses it with what follows makes another m.
+    const float new_m = fmaxf(m, __fmul_rn(largest, kLog2E));
+    const float offset = new_m == -INFINITY ? 0 : -new_m;
     float added = 0;
 #pragma unroll
     for (int i = 0; i < kSize; ++i) added += exp2_fast(fmaf(x[i], kLog2E, offset));
-    sum = fmaf(sum, exp2_fast(fmaf(max, kLog2E, offset)), added);
-    max = new_max;
+    sum = fmaf(sum, exp2_fast(m + offset), added);
+    m = new_m;
   }
-  __device__ void merge(float other_max, float other_sum) {
-    const float new_max = fmaxf(max, other_max);
-    const float offset = new_max == -INFINITY ? 0 : -new_max * kLog2E;
-    sum = sum * exp2_fast(fmaf(max, kLog2E, offset)) +
-          other_sum * exp2_fast(fmaf(other_max, kLog2E, offset));
-    max = new_max;
+  __device__ void merge(float other_m, float other_sum) {
+    const float new_m = fmaxf(m, other_m);
+    const float offset = new_m == -INFINITY ? 0 : -new_m;
+    sum = sum * exp2_fast(m + offset) + other_sum * exp2_fast(other_m + offset);
+    m = new_m;
   }
 };
 
@@ -101,35 +107,35 @@ struct Softmax {
 __device__ Softmax merge_over_block(Softmax part, float2* shared) {
 #pragma unroll
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-    part.merge(__shfl_xor_sync(0xffffffffu, part.max, offset),
+    part.merge(__shfl_xor_sync(0xffffffffu, part.m, offset),
                __shfl_xor_sync(0xffffffffu, part.sum, offset));
   }
   const int num_warps = static_cast<int>(blockDim.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  if (lane == 0) shared[threadIdx.x / kWarp] = {part.max, part.sum};
+  if (lane == 0) shared[threadIdx.x / kWarp] = {part.m, part.sum};
   __syncthreads();
   const float2 mine = lane < num_warps ? shared[lane] : float2{-INFINITY, 0};
   Softmax all{mine.x, mine.y};
 #pragma unroll
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-    all.merge(__shfl_xor_sync(0xffffffffu, all.max, offset),
+    all.merge(__shfl_xor_sync(0xffffffffu, all.m, offset),
               __shfl_xor_sync(0xffffffffu, all.sum, offset));
   }
   return all;
 }
 
-// What a row's gradient needs: g = scale * (2^(x log2 e + offset) - [v = target]).
+// What a row's gradient needs: g = scale * (2^(x log2 e - m) / sum - [v = target]).
 struct RowGradient {
-  float offset, scale;
-  __device__ float of(float x) const { return scale * exp2_fast(fmaf(x, kLog2E, offset)); }
+  float m, scale_over_sum, scale;
+  __device__ float of(float x) const { return scale_over_sum * exp2_fast(fmaf(x, kLog2E, -m)); }
 };
 
 __device__ RowGradient row_gradient(const Softmax& softmax, float scale) {
-  return {.offset = -(softmax.max * kLog2E + log2f(softmax.sum)), .scale = scale};
+  return {.m = softmax.m, .scale_over_sum = scale / softmax.sum, .scale = scale};
 }
 
 __device__ float loss_of(const Softmax& softmax, float target_logit) {
-  return softmax.max + log2f(softmax.sum) * kLn2 - target_logit;
+  return kLn2 * (log2f(softmax.sum) - fmaf(target_logit, kLog2E, -softmax.m));
 }
 
 // ---- two_pass: a block a row reads it twice, the second time mostly from L2, and writes it. ----
@@ -180,7 +186,7 @@ __global__ void __launch_bounds__(kTwoPassThreads)
   const float target_logit = has_target ? to_float(row[target]) : NAN;
   const Softmax softmax = merge_over_block(part, shared);
   if (thread == 0) args.losses[row_index] = loss_of(softmax, target_logit);
-  const RowGradient gradient = row_gradient(softmax, args.scale == nullptr ? 1.0f : *args.scale);
+  const RowGradient gradient = row_gradient(softmax, args.scale);
   const auto write_one = [&](int v) {
     store(row + v, gradient.of(to_float(row[v])) - (v == target ? gradient.scale : 0.0f));
   };
@@ -228,33 +234,9 @@ constexpr int kNumStages = 2;
 constexpr std::int64_t kMaxSharedBytes = 232'448;
 constexpr std::int64_t kOtherSharedBytes = 1024;
 
-__device__ unsigned shared_address(const void* pointer) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
-}
-__device__ void barrier_init(std::uint64_t* barrier) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)));
-}
 __device__ void load_row(void* to, const void* from, unsigned num_bytes, std::uint64_t* barrier) {
-  asm volatile(
-      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
-      "r"(num_bytes)
-      : "memory");
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-          "r"(shared_address(to)),
-      "l"(from), "r"(num_bytes), "r"(shared_address(barrier))
-      : "memory");
-}
-__device__ void wait_row(std::uint64_t* barrier, unsigned parity) {
-  asm volatile(
-      "{\n"
-      ".reg .pred done;\n"
-      "wait:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra wait;\n"
-      "}\n" ::"r"(shared_address(barrier)),
-      "r"(parity)
-      : "memory");
+  expect_bytes(barrier, num_bytes);
+  copy_to_shared(to, from, num_bytes, barrier);
 }
 
 template <typename T>
@@ -268,14 +250,13 @@ __global__ void __launch_bounds__(kRowThreads, 1)
   const int thread = static_cast<int>(threadIdx.x);
   const int num_vectors = columns / kSize;
   const auto row_bytes = static_cast<unsigned>(columns * static_cast<int>(sizeof(T)));
-  const float scale = args.scale == nullptr ? 1.0f : *args.scale;
   T* const logits = static_cast<T*>(args.logits);
   const auto first = static_cast<std::int64_t>(blockIdx.x);
   const auto stride = static_cast<std::int64_t>(gridDim.x);
 
   if (thread == 0) {
-    for (std::uint64_t& barrier : barriers) barrier_init(&barrier);
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    for (std::uint64_t& barrier : barriers) init_barrier(&barrier);
+    publish_barriers();
     load_row(rows, logits + first * args.V, row_bytes, &barriers[0]);
   }
   __syncthreads();
@@ -289,7 +270,7 @@ __global__ void __launch_bounds__(kRowThreads, 1)
                &barriers[1 - stage]);
     }
     const std::int64_t target = args.targets[n];
-    wait_row(&barriers[stage], parity);
+    wait_barrier(&barriers[stage], parity);
     const auto* const values = reinterpret_cast<const T*>(rows + stage * row_bytes);
     const auto* const vectors = reinterpret_cast<const uint4*>(values);
     auto* const out = reinterpret_cast<uint4*>(logits + n * args.V);
@@ -308,7 +289,7 @@ __global__ void __launch_bounds__(kRowThreads, 1)
         const bool has_target = target >= 0 && target < columns;
         args.losses[n] = loss_of(softmax, has_target ? to_float(values[target]) : NAN);
       }
-      const RowGradient gradient = row_gradient(softmax, scale);
+      const RowGradient gradient = row_gradient(softmax, args.scale);
       const auto target_vector = static_cast<int>(target / kSize);
       const auto in_vector = static_cast<int>(target % kSize);
       for (int i = thread; i < num_vectors; i += kRowThreads) {

@@ -22,7 +22,7 @@ struct CrossEntropyArgs {
   void* logits = nullptr;                 // (N, V) of `type`; overwritten with the gradient.
   const std::int64_t* targets = nullptr;  // (N)
   float* losses = nullptr;                // (N); overwritten.
-  const float* scale = nullptr;           // One value, device memory; null: 1.
+  float scale = 1;                        // Of the gradient, not of the losses.
   std::int64_t N = 0;                     // Rows: positions.
   std::int64_t V = 0;                     // Vocabulary, 1 to 2^31 - 1.
   std::int64_t ignore_index = -100;

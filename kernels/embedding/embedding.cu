@@ -21,7 +21,8 @@ namespace {
 constexpr std::string_view kOp = "embedding_backward";
 constexpr int kBlockSize = 256;
 constexpr int kBlocksThatStay = 4;  // On each multiprocessor: 32 warps of 64 registers.
-constexpr int kChunk = 32;  // The longest sum has N / 32 + 64 terms, even if all tokens are alike.
+// The longest sum has N / 32 + 64 terms, even if all tokens are alike. A position for each lane.
+constexpr int kChunk = kWarpSize;
 
 struct Workspace {
   std::uint32_t* tokens;         // (N): V for those that name no row.
@@ -95,21 +96,28 @@ __global__ void __launch_bounds__(kBlockSize)
 template <int kWidth>
 inline constexpr int kSlab = kWarpSize * kWidth;
 
-// Adds to `sums` kWidth elements of each of `count` rows, number i beginning at address_of(i); the
-// loads of a batch go ahead of its additions.
-template <typename T, int kWidth, typename AddressOf>
-__device__ void add_rows(int count, AddressOf address_of, float (&sums)[kWidth]) {
-  constexpr int kBatch = 4 / Packed<T, kWidth>::kNumAccesses;
+template <int kWidth>
+__host__ __device__ int slabs_of_row(std::int64_t C) {
+  return static_cast<int>((C + kSlab<kWidth> - 1) / kSlab<kWidth>);
+}
+
+// Adds to `sums` kWidth channels, if `is_active`, of `count` rows of C, the first at `data`, number
+// i at row_of(i); the loads of kBatch rows go ahead of their additions. All lanes take part.
+template <typename T, int kWidth, int kBatch, typename RowOf>
+__device__ void add_rows(const T* data, std::int64_t C, bool is_active, int count, RowOf row_of,
+                         float (&sums)[kWidth]) {
 #pragma unroll 1  // The batch is the unrolling: more spills registers.
   for (int i = 0; i < count; i += kBatch) {
     Packed<T, kWidth> rows[kBatch];
 #pragma unroll
     for (int j = 0; j < kBatch; ++j) {
-      if (i + j < count) rows[j].load(address_of(i + j));
+      if (i + j >= count) continue;
+      const std::int64_t row = row_of(i + j);
+      if (is_active) rows[j].load(data + row * C);
     }
 #pragma unroll
     for (int j = 0; j < kBatch; ++j) {
-      if (i + j >= count) break;
+      if (i + j >= count || !is_active) continue;
       float values[kWidth];
       rows[j].unpack(values);
 #pragma unroll
@@ -118,62 +126,99 @@ __device__ void add_rows(int count, AddressOf address_of, float (&sums)[kWidth])
   }
 }
 
-// A warp sums one chunk, if one token fills it.
+// A warp sums a slab of one chunk, if one token fills it.
 template <typename T, int kWidth>
 __global__ void __launch_bounds__(kBlockSize)
     embedding_backward_sum_chunks(const EmbeddingBackwardArgs args, Workspace workspace) {
-  const std::int64_t chunk =
-      static_cast<std::int64_t>(blockIdx.x) * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
-  const std::int64_t first = chunk * kChunk;
+  const int num_slabs = slabs_of_row<kWidth>(args.C);
+  const int unit = static_cast<int>(blockIdx.x) * (kBlockSize / kWarpSize) +
+                   static_cast<int>(threadIdx.x) / kWarpSize;
+  const int chunk = unit / num_slabs;
+  const std::int64_t first = static_cast<std::int64_t>(chunk) * kChunk;
   if (first + kChunk > args.N) return;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const std::int32_t position = workspace.sorted_positions[first + lane];
   const std::uint32_t token = workspace.sorted_tokens[first];
   if (token != workspace.sorted_tokens[first + kChunk - 1] || token >= args.V) return;
-  const std::int32_t* positions = workspace.sorted_positions + first;
-  for (std::int64_t c = threadIdx.x % kWarpSize * kWidth; c < args.C; c += kSlab<kWidth>) {
-    const T* dy = static_cast<const T*>(args.dy) + c;
-    float sums[kWidth] = {};
-    add_rows<T, kWidth>(kChunk, [&](int i) { return dy + positions[i] * args.C; }, sums);
-    Packed<float, kWidth> packed;
-    packed.pack(sums);
-    packed.store(workspace.chunk_sums + chunk * args.C + c);
-  }
+  const int c = (unit - chunk * num_slabs) * kSlab<kWidth> + lane * kWidth;
+  float sums[kWidth] = {};
+  add_rows<T, kWidth, 8>(
+      static_cast<const T*>(args.dy) + c, args.C, c < args.C, kChunk,
+      [&](int i) { return __shfl_sync(0xffffffffu, position, i); }, sums);
+  if (c >= args.C) return;
+  Packed<float, kWidth> packed;
+  packed.pack(sums);
+  packed.store(workspace.chunk_sums + chunk * args.C + c);
 }
+
+// The sorted positions of one token.
+struct Segment {
+  int begin = 0;
+  int end = 0;
+};
 
 // Warps write slabs of dtable in turn: the sum of the positions before the segment's first whole
 // chunk, of the chunks, of the rest. Few blocks that stay: launching one a row takes as long as
-// writing the row.
-template <typename T, int kWidth>
+// writing the row. Most segments are so short that a warp would do nothing but wait: for their
+// ends, then their positions, then the rows of dy. So the ends are read two slabs ahead, positions
+// one.
+template <typename T, typename D, int kWidth>
 __global__ void __launch_bounds__(kBlockSize, kBlocksThatStay)
     embedding_backward_write_rows(const EmbeddingBackwardArgs args, Workspace workspace) {
   constexpr int kWarpsPerBlock = kBlockSize / kWarpSize;
-  const std::int64_t slabs_per_row = (args.C + kSlab<kWidth> - 1) / kSlab<kWidth>;
-  const std::int64_t num_slabs = args.V * slabs_per_row;
-  const std::int64_t num_warps = static_cast<std::int64_t>(gridDim.x) * kWarpsPerBlock;
-  for (std::int64_t slab =
-           static_cast<std::int64_t>(blockIdx.x) * kWarpsPerBlock + threadIdx.x / kWarpSize;
-       slab < num_slabs; slab += num_warps) {
-    const std::int64_t v = slab / slabs_per_row;
-    const std::int64_t c =
-        (slab - v * slabs_per_row) * kSlab<kWidth> + threadIdx.x % kWarpSize * kWidth;
-    if (c >= args.C) continue;
-    const int begin = workspace.offsets[v];
-    const int end = workspace.offsets[v + 1];
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int num_slabs = slabs_of_row<kWidth>(args.C);
+  const int num_units = static_cast<int>(args.V) * num_slabs;
+  const int num_warps = static_cast<int>(gridDim.x) * kWarpsPerBlock;
+  const auto segment_of = [&](int unit) -> Segment {
+    if (unit >= num_units) return {};
+    const int v = unit / num_slabs;
+    return {workspace.offsets[v], workspace.offsets[v + 1]};
+  };
+  // Of this lane's place among the 32 from `begin` on.
+  const auto position_at = [&](int begin, int end) {
+    return begin + lane < end ? workspace.sorted_positions[begin + lane] : 0;
+  };
+
+  int unit =
+      static_cast<int>(blockIdx.x) * kWarpsPerBlock + static_cast<int>(threadIdx.x) / kWarpSize;
+  Segment segment = segment_of(unit);
+  Segment next = segment_of(unit + num_warps);
+  std::int32_t position = position_at(segment.begin, segment.end);
+  for (; unit < num_units; unit += num_warps) {
+    const Segment after_next = segment_of(unit + 2 * num_warps);
+    const std::int32_t next_position = position_at(next.begin, next.end);
+    const int v = unit / num_slabs;
+    const int c = (unit - v * num_slabs) * kSlab<kWidth> + lane * kWidth;
+    const bool is_active = c < args.C;
+    const auto [begin, end] = segment;
     const int first_chunk = (begin + kChunk - 1) / kChunk;
     const int last_chunk = max(first_chunk, end / kChunk);
     const int head_end = min(end, first_chunk * kChunk);
     const int tail_begin = max(head_end, last_chunk * kChunk);
 
     const T* dy = static_cast<const T*>(args.dy) + c;
-    const auto row_at = [&](int place) { return dy + workspace.sorted_positions[place] * args.C; };
     float sums[kWidth] = {};
-    add_rows<T, kWidth>(head_end - begin, [&](int i) { return row_at(begin + i); }, sums);
-    add_rows<float, kWidth>(
-        last_chunk - first_chunk,
-        [&](int i) { return workspace.chunk_sums + (first_chunk + i) * args.C + c; }, sums);
-    add_rows<T, kWidth>(end - tail_begin, [&](int i) { return row_at(tail_begin + i); }, sums);
-    Packed<float, kWidth> packed;
-    packed.pack(sums);
-    packed.store(args.dtable + v * args.C + c);
+    add_rows<T, kWidth, 4>(
+        dy, args.C, is_active, head_end - begin,
+        [&](int i) { return __shfl_sync(0xffffffffu, position, i); }, sums);
+    add_rows<float, kWidth, 2>(
+        workspace.chunk_sums + c, args.C, is_active, last_chunk - first_chunk,
+        [&](int i) { return first_chunk + i; }, sums);
+    if (tail_begin < end) {
+      const std::int32_t tail_position = position_at(tail_begin, end);
+      add_rows<T, kWidth, 4>(
+          dy, args.C, is_active, end - tail_begin,
+          [&](int i) { return __shfl_sync(0xffffffffu, tail_position, i); }, sums);
+    }
+    if (is_active) {
+      Packed<D, kWidth> packed;
+      packed.pack(sums);
+      packed.store(static_cast<D*>(args.dtable) + v * args.C + c);
+    }
+    segment = next;
+    next = after_next;
+    position = next_position;
   }
 }
 
@@ -186,6 +231,11 @@ void check(std::int64_t N, std::int64_t C, std::int64_t V) {
   check_argument(N >= 0 && N <= kMax, kOp, "N", N, "0 to 2147483391");
   check_argument(C >= 1, kOp, "C", C, "1 and more");
   check_argument(V >= 1 && V <= kMax, kOp, "V", V, "1 to 2147483391");
+  // Slabs are counted in 32 bits, and a warp looks two of its turns ahead.
+  constexpr std::int64_t kMaxSlabs = std::int64_t{1} << 30;
+  const std::int64_t num_slabs = (C + kWarpSize - 1) / kWarpSize;
+  check_argument(std::max(V, N / kChunk) <= kMaxSlabs / num_slabs, kOp, "C", C,
+                 "2^30 pieces of 32 channels, in V rows and in N / 32");
 }
 
 }  // namespace
@@ -197,8 +247,12 @@ std::size_t embedding_backward_workspace_bytes(std::int64_t N, std::int64_t C, s
 
 void embedding_backward(const EmbeddingBackwardArgs& args, cudaStream_t stream) {
   check(args.N, args.C, args.V);
+  check_argument(
+      args.dy_type == ElementType::kBfloat16 || args.dtable_type == ElementType::kFloat32, kOp,
+      "dtable_type", static_cast<int>(args.dtable_type), "float32 where dy is float32");
   if (args.N == 0) {
-    SL_CUDA(cudaMemsetAsync(args.dtable, 0, static_cast<std::size_t>(args.V * args.C) * 4, stream));
+    const std::int64_t num_bytes = args.V * args.C * element_bytes(args.dtable_type);
+    SL_CUDA(cudaMemsetAsync(args.dtable, 0, static_cast<std::size_t>(num_bytes), stream));
     return;
   }
   Workspace workspace = lay_out(args.workspace, args.N, args.C, args.V);
@@ -217,30 +271,33 @@ void embedding_backward(const EmbeddingBackwardArgs& args, cudaStream_t stream) 
   SL_CUDA(cudaGetDevice(&device));
   int num_multiprocessors = 0;
   SL_CUDA(cudaDeviceGetAttribute(&num_multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  const auto sum = [&]<typename T, int kWidth>() {
+  const auto sum = [&]<typename T, typename D, int kWidth>() {
     if (args.N >= kChunk) {
+      const std::int64_t num_warps = args.N / kChunk * slabs_of_row<kWidth>(args.C);
       embedding_backward_sum_chunks<T, kWidth>
-          <<<num_blocks_for(args.N / kChunk * kWarpSize), kBlockSize, 0, stream>>>(args, workspace);
+          <<<num_blocks_for(num_warps * kWarpSize), kBlockSize, 0, stream>>>(args, workspace);
       SL_CUDA(cudaGetLastError());
     }
     const std::int64_t num_blocks = std::min<std::int64_t>(num_multiprocessors * kBlocksThatStay,
                                                            num_blocks_for(args.V * kWarpSize));
-    embedding_backward_write_rows<T, kWidth>
+    embedding_backward_write_rows<T, D, kWidth>
         <<<static_cast<unsigned>(num_blocks), kBlockSize, 0, stream>>>(args, workspace);
     SL_CUDA(cudaGetLastError());
   };
-  const auto sum_of_type = [&]<typename T>() {
+  const auto sum_of_types = [&]<typename T, typename D>() {
     constexpr int kWidth = kVectorWidth<T>;
     if (args.C % kWidth == 0 && is_aligned(args.dy) && is_aligned(args.dtable)) {
-      sum.template operator()<T, kWidth>();
+      sum.template operator()<T, D, kWidth>();
     } else {
-      sum.template operator()<T, 1>();
+      sum.template operator()<T, D, 1>();
     }
   };
   if (args.dy_type == ElementType::kFloat32) {
-    sum_of_type.template operator()<float>();
+    sum_of_types.template operator()<float, float>();
+  } else if (args.dtable_type == ElementType::kFloat32) {
+    sum_of_types.template operator()<Bfloat16, float>();
   } else {
-    sum_of_type.template operator()<Bfloat16>();
+    sum_of_types.template operator()<Bfloat16, Bfloat16>();
   }
 }
 

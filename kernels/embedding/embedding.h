@@ -15,16 +15,19 @@ namespace steplens {
 ///
 /// Row-major, device memory, any sizes and alignment. Deterministic, without atomic additions: a
 /// stable sort of the positions by token gives each row its summands in ascending n; sums are
-/// float32. Every row of dtable is written, zeros where no token names it: no memset before.
+/// float32 and rounded once. Every row of dtable is written, zeros where no token names it: no
+/// memset before. Types allowed: dy and dtable both float32, both bfloat16, or a float32 dtable of
+/// a bfloat16 dy.
 struct EmbeddingBackwardArgs {
   const void* dy = nullptr;              // (N, C) of dy_type.
   const std::int64_t* tokens = nullptr;  // (N); those outside 0 .. V - 1 are left out.
-  float* dtable = nullptr;               // (V, C); overwritten.
+  void* dtable = nullptr;                // (V, C) of dtable_type; overwritten.
   void* workspace = nullptr;  // embedding_backward_workspace_bytes(N, C, V), 256-byte aligned.
   std::int64_t N = 0;         // Positions: batch * tokens, less than 2^31.
   std::int64_t C = 0;         // Channels.
-  std::int64_t V = 0;         // Vocabulary, less than 2^31.
+  std::int64_t V = 0;         // Vocabulary, less than 2^31; V C at most 2^35.
   ElementType dy_type = ElementType::kFloat32;
+  ElementType dtable_type = ElementType::kFloat32;
 };
 
 /// Bytes that `EmbeddingBackwardArgs::workspace` needs. Throws DeviceError if CUDA refuses to say.
@@ -32,7 +35,8 @@ std::size_t embedding_backward_workspace_bytes(std::int64_t N, std::int64_t C, s
 
 /// Bytes that a perfect kernel moves: dy and tokens read once, dtable written once.
 constexpr std::int64_t minimum_bytes(const EmbeddingBackwardArgs& args) {
-  return args.N * (args.C * element_bytes(args.dy_type) + 8) + args.V * args.C * 4;
+  return args.N * (args.C * element_bytes(args.dy_type) + 8) +
+         args.V * args.C * element_bytes(args.dtable_type);
 }
 
 /// Additions.

@@ -3,6 +3,8 @@
 // N: rows, C: channels, P: blocks of the first stage, each with one row of partial sums in the
 // workspace (P, C); n: a row, c: a channel.
 
+#include "kernels/rms_norm/rms_norm_backward.cuh"
+
 #include <algorithm>
 #include <limits>
 
@@ -11,10 +13,10 @@
 #include "kernels/vector.cuh"
 
 namespace steplens {
+namespace rms_norm_backward_detail {
 namespace {
 
 constexpr std::string_view kOp = "rms_norm_backward";
-constexpr int kMaxBlocksPerMultiprocessor = 4;  // Of the first stage, in all variants.
 
 template <typename Visit>
 bool visit_types(const RmsNormBackwardArgs& args, Visit&& visit) {
@@ -26,23 +28,6 @@ bool visit_types(const RmsNormBackwardArgs& args, Visit&& visit) {
   if (!dy_is_float && stream_is_float) return visit(b, f), true;
   if (!dy_is_float) return visit(b, b), true;
   return false;
-}
-
-int num_multiprocessors() {
-  int device = 0;
-  SL_CUDA(cudaGetDevice(&device));
-  int count = 0;
-  SL_CUDA(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
-  return count;
-}
-
-void check(const RmsNormBackwardArgs& args) {
-  check_argument(args.N >= 0 && args.N <= std::numeric_limits<int>::max(), kOp, "N", args.N,
-                 "0 to 2147483647");
-  check_argument(args.C >= 1, kOp, "C", args.C, "1 and more");
-  const int types = static_cast<int>(args.dy_type) * 2 + static_cast<int>(args.stream_type);
-  check_argument(visit_types(args, [](auto...) {}), kOp, "dy_type, stream_type", types,
-                 "a combination of element types that its header lists");
 }
 
 // ---- Second stage, of all variants: a block sums 32 channels over the P partial sums, each thread
@@ -72,6 +57,25 @@ __global__ void __launch_bounds__(kColumns* kSlices)
   if (threadIdx.x == 0 && summed_c < C) dweight[summed_c] = sum;
 }
 
+}  // namespace
+
+int num_multiprocessors() {
+  int device = 0;
+  SL_CUDA(cudaGetDevice(&device));
+  int count = 0;
+  SL_CUDA(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return count;
+}
+
+void check(const RmsNormBackwardArgs& args) {
+  check_argument(args.N >= 0 && args.N <= std::numeric_limits<int>::max(), kOp, "N", args.N,
+                 "0 to 2147483647");
+  check_argument(args.C >= 1, kOp, "C", args.C, "1 and more");
+  const int types = static_cast<int>(args.dy_type) * 2 + static_cast<int>(args.stream_type);
+  check_argument(visit_types(args, [](auto...) {}), kOp, "dy_type, stream_type", types,
+                 "a combination of element types that its header lists");
+}
+
 void launch_sum_partials(const RmsNormBackwardArgs& args, int num_partials, cudaStream_t stream) {
   const auto num_blocks = static_cast<unsigned>((args.C + kColumns - 1) / kColumns);
   cudaLaunchAttribute attribute{};
@@ -87,6 +91,8 @@ void launch_sum_partials(const RmsNormBackwardArgs& args, int num_partials, cuda
                              static_cast<const float*>(args.workspace), num_partials, args.C,
                              args.dweight));
 }
+
+namespace {
 
 // ---- block_per_row: a block walks its rows twice, element by element; its partial sums lie in the
 // workspace, each channel with one thread. ----
@@ -307,9 +313,15 @@ constexpr RmsNormBackwardVariant kVariants[] = {
     {"row_in_registers",
      "rows and partial sums of dweight stay in registers: one read of each element",
      &fits_row_in_registers, &launch_row_in_registers},
+    {"row_in_shared",
+     "the next rows arrive in shared memory while one is computed: loads never pause",
+     &fits_row_in_shared, &launch_row_in_shared},
 };
 
 }  // namespace
+}  // namespace rms_norm_backward_detail
+
+using namespace rms_norm_backward_detail;
 
 std::size_t rms_norm_backward_workspace_bytes(std::int64_t N, std::int64_t C) {
   const std::int64_t num_partials =
@@ -320,7 +332,11 @@ std::size_t rms_norm_backward_workspace_bytes(std::int64_t N, std::int64_t C) {
 std::span<const RmsNormBackwardVariant> rms_norm_backward_variants() { return kVariants; }
 
 void rms_norm_backward(const RmsNormBackwardArgs& args, cudaStream_t stream) {
-  (fits_row_in_registers(args) ? &launch_row_in_registers : &launch_block_per_row)(args, stream);
+  const RmsNormBackwardVariant* best = &kVariants[0];
+  for (const RmsNormBackwardVariant& variant : kVariants) {
+    if (variant.is_applicable(args)) best = &variant;
+  }
+  best->launch(args, stream);
 }
 
 }  // namespace steplens

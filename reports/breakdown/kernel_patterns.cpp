@@ -31,6 +31,7 @@ constexpr KernelPattern kPatterns[] = {
 
     // Gradient norms go through the same launcher as the foreach optimizers.
     {kReduction, "multi_tensor_apply", "lpnorm"},
+    {kReduction, "lpnorm_cleanup"},
     {kReduction, "aten::_foreach_norm"},
     {kReduction, "gradient_norm_"},
     {kOptimizer, "multi_tensor_apply"},
@@ -65,6 +66,12 @@ constexpr KernelPattern kPatterns[] = {
     {kEmbedding, "compute_grad_weight"},
     {kEmbedding, "sum_and_scatter"},
     {kEmbedding, "krn_partial"},
+    {kEmbedding, "partial_segments"},
+    // What sorts in a training step are the positions of an embedding's gradient, by token: ATen's
+    // backward and ours. It ends with the list of distinct tokens.
+    {kEmbedding, "radixsort"},
+    {kEmbedding, "uniquebykey"},
+    {kEmbedding, "devicecompactinit"},
 
     {kNorm, "layer_norm"},
     {kNorm, "layernorm"},
@@ -108,6 +115,7 @@ constexpr KernelPattern kPatterns[] = {
     {kCopy, "copy_device_to_device"},
     {kCopy, "batchedcopy"},
     {kCopy, "aten::copy_"},
+    {kCopy, "aten::index_copy"},
     {kCopy, "aten::_to_copy"},
     {kCopy, "aten::to"},
     {kCopy, "aten::cat"},
@@ -128,6 +136,7 @@ constexpr KernelPattern kPatterns[] = {
 
     {kElementwise, "elementwise"},
     {kElementwise, "dropout"},
+    {kElementwise, "triu_tril"},
     {kElementwise, "swiglu"},
     {kElementwise, "rotary"},
     {kElementwise, "steplens", "rope"},

@@ -354,7 +354,8 @@ Work rope_backward_work(Buffers& buffers, const ModelShape& model) {
 }
 
 // exponent 1: every token alike often; 4: a few tokens make most of the text.
-Work embedding_backward_work(Buffers& buffers, const ModelShape& model, double exponent) {
+Work embedding_backward_work(Buffers& buffers, const ModelShape& model, double exponent,
+                             ElementType dtable_type) {
   std::mt19937 generator(1);
   std::uniform_real_distribution<double> uniform;
   std::vector<std::int64_t> tokens;
@@ -365,13 +366,14 @@ Work embedding_backward_work(Buffers& buffers, const ModelShape& model, double e
   const EmbeddingBackwardArgs args{
       .dy = buffers.random(kB, model.rows() * model.C),
       .tokens = static_cast<const std::int64_t*>(buffers.copy(tokens.data(), tokens.size() * 8)),
-      .dtable = static_cast<float*>(buffers.empty(model.V * model.C * 4)),
+      .dtable = buffers.empty(model.V * model.C * element_bytes(dtable_type)),
       .workspace = buffers.empty(static_cast<std::int64_t>(
           embedding_backward_workspace_bytes(model.rows(), model.C, model.V))),
       .N = model.rows(),
       .C = model.C,
       .V = model.V,
-      .dy_type = kB};
+      .dy_type = kB,
+      .dtable_type = dtable_type};
   return {minimum_bytes(args), flops(args),
           [=](cudaStream_t stream) { embedding_backward(args, stream); }};
 }
@@ -406,6 +408,7 @@ const bool kIsRegistered = [] {
     }
     for (const RmsNormBackwardVariant& variant : rms_norm_backward_variants()) {
       const auto backward = [&](const std::string& types, ElementType dy, ElementType stream) {
+        if (!variant.is_applicable({.C = model.C, .dy_type = dy, .stream_type = stream})) return;
         add("rms_norm_backward/" + types + suffix + "/" + std::string(variant.name),
             [=, &model](Buffers& buffers) {
               return rms_norm_backward_work(buffers, model, dy, stream, variant);
@@ -428,10 +431,13 @@ const bool kIsRegistered = [] {
     add("rope_qkv_backward/copy" + suffix,
         [&model](Buffers& buffers) { return rope_backward_work(buffers, model); });
     for (const double exponent : {1.0, 4.0}) {
-      add(std::string("embedding_backward/") + (exponent == 1.0 ? "uniform" : "skewed") + suffix,
-          [=, &model](Buffers& buffers) {
-            return embedding_backward_work(buffers, model, exponent);
-          });
+      for (const ElementType type : {kF, kB}) {
+        add(std::string("embedding_backward/") + (exponent == 1.0 ? "uniform" : "skewed") +
+                (type == kF ? "_to_fp32" : "_to_bf16") + suffix,
+            [=, &model](Buffers& buffers) {
+              return embedding_backward_work(buffers, model, exponent, type);
+            });
+      }
     }
   }
   return true;

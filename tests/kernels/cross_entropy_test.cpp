@@ -126,14 +126,13 @@ TEST(CrossEntropy, EqualsTheReferenceInAllVariantsTypesAndSizes) {
       const double scale = 0.375;
       const Reference expected = reference(logits, targets, scale);
       const DeviceTargets device_targets(targets);
-      DeviceTensor device_scale(ElementType::kFloat32, std::vector<double>{scale});
       for (const CrossEntropyVariant& variant : cross_entropy_variants()) {
         DeviceTensor values(type, logits, size.misalignment);
         DeviceTensor losses(ElementType::kFloat32, size.num_rows);
         const CrossEntropyArgs args = {.logits = values.data(),
                                        .targets = device_targets.data(),
                                        .losses = losses.floats(),
-                                       .scale = device_scale.floats(),
+                                       .scale = static_cast<float>(scale),
                                        .N = size.num_rows,
                                        .V = size.num_columns,
                                        .type = type};
@@ -180,10 +179,37 @@ TEST(CrossEntropy, IsExactForRowsThatOverflowWithoutAMaximum) {
                     .V = 64},
                    nullptr);
     const std::vector<double> gradient = values.values();
-    EXPECT_NEAR(losses.values()[0], std::log(2.0), 1e-4) << variant.name;  // 1000 has 24 bits too.
-    EXPECT_NEAR(gradient[3], 0.5, 1e-4) << variant.name;
-    EXPECT_NEAR(gradient[9], -0.5, 1e-4) << variant.name;
+    EXPECT_NEAR(losses.values()[0], std::log(2.0), 1e-6) << variant.name;
+    EXPECT_NEAR(gradient[3], 0.5, 1e-6) << variant.name;
+    EXPECT_NEAR(gradient[9], -0.5, 1e-6) << variant.name;
     EXPECT_EQ(gradient[0], 0) << variant.name;
+  }
+}
+
+// The loss depends on differences of logits alone, and so must its error: that of x log2(e) at
+// x = 5000 is 3e-4 where it is rounded.
+TEST(CrossEntropy, IsAsExactFarFromZeroAsNearIt) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  constexpr std::int64_t kRows = 20, kColumns = 4096;
+  for (const double shift : {-5000.0, 300.0, 5000.0}) {
+    std::vector<double> logits = random_values(kRows * kColumns, ElementType::kFloat32, 3, kSpread);
+    for (double& logit : logits) logit = rounded(logit + shift, ElementType::kFloat32);
+    const std::vector<std::int64_t> targets = random_targets(kRows, kColumns, 5);
+    const Reference expected = reference(logits, targets, 1);
+    const DeviceTargets device_targets(targets);
+    for (const CrossEntropyVariant& variant : cross_entropy_variants()) {
+      const std::string name = std::string(variant.name) + " at " + std::to_string(shift);
+      DeviceTensor values(ElementType::kFloat32, logits);
+      DeviceTensor losses(ElementType::kFloat32, kRows);
+      variant.launch({.logits = values.data(),
+                      .targets = device_targets.data(),
+                      .losses = losses.floats(),
+                      .N = kRows,
+                      .V = kColumns},
+                     nullptr);
+      EXPECT_LE(relative_norm(values.values(), expected.gradient), 2e-6) << name;
+      EXPECT_LE(relative_norm(losses.values(), expected.losses), 2e-6) << name;
+    }
   }
 }
 

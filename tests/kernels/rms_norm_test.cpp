@@ -165,6 +165,53 @@ TEST(RmsNormBackward, EveryVariantMatchesTheReferenceTwiceAlike) {
   });
 }
 
+// Five rows and more for each group of threads of an H200, in every configuration of the vector
+// kernels, and written over what was read ahead.
+TEST(RmsNormBackward, WalksOverManyRowsInPlace) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  for (const Size& size :
+       {Size{11000, 64}, Size{11000, 264}, Size{3000, 1032}, Size{1500, 2056}, Size{700, 4104}}) {
+    const std::int64_t count = size.N * size.C;
+    const auto r = random_values(count, kB, 1, 3.0);
+    const auto weight = random_values(size.C, kF, 2);
+    const auto dy = random_values(count, kB, 3);
+    const auto dr_in = random_values(count, kB, 4);
+    auto rstd = reference::rms_norm_forward(r, {}, weight, 1e-5).rstd;
+    for (double& value : rstd) value = rounded(value, kF);
+    const auto expected = reference::rms_norm_backward(dy, r, rstd, weight, dr_in);
+    DeviceTensor device_r(kB, r);
+    DeviceTensor device_weight(kF, weight);
+    DeviceTensor device_rstd(kF, rstd);
+    DeviceWorkspace workspace(rms_norm_backward_workspace_bytes(size.N, size.C));
+    for (const RmsNormBackwardVariant& variant : rms_norm_backward_variants()) {
+      for (const bool is_over_dy : {true, false}) {
+        SCOPED_TRACE(std::string(variant.name) + " N=" + std::to_string(size.N) +
+                     " C=" + std::to_string(size.C) + (is_over_dy ? " over dy" : " over dr_in"));
+        DeviceTensor device_dy(kB, dy);
+        DeviceTensor device_dr_in(kB, dr_in);
+        DeviceTensor dweight(kF, size.C);
+        DeviceTensor& dr = is_over_dy ? device_dy : device_dr_in;
+        const RmsNormBackwardArgs args{.dy = device_dy.data(),
+                                       .r = device_r.data(),
+                                       .rstd = device_rstd.floats(),
+                                       .weight = device_weight.data(),
+                                       .dr_in = device_dr_in.data(),
+                                       .dr = dr.data(),
+                                       .dweight = dweight.floats(),
+                                       .workspace = workspace.data(),
+                                       .N = size.N,
+                                       .C = size.C,
+                                       .dy_type = kB,
+                                       .stream_type = kB};
+        ASSERT_TRUE(variant.is_applicable(args));
+        variant.launch(args, nullptr);
+        EXPECT_LE(relative_norm(dr.values(), expected.dr), tolerance(kB, count));
+        EXPECT_LE(relative_norm(dweight.values(), expected.dweight), 1e-5);
+      }
+    }
+  }
+}
+
 TEST(RmsNormBackward, OfNoRowsGivesZeroWeightGradient) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   DeviceTensor dweight(kF, 768);

@@ -83,6 +83,8 @@ constexpr Named kNames[] = {
     {"void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
      "namespace)::TensorListMetadata<1>, at::native::(anonymous namespace)::LpNormFunctor<float>>",
      kReduction},
+    {"void at::native::lpnorm_cleanup<float, (at::native::NormType)1, float, true, float>",
+     kReduction},
     {"aten::_fused_adamw_", kOptimizer},
     {"aten::_foreach_addcdiv_", kOptimizer},
     {"aten::_foreach_norm", kReduction},
@@ -97,6 +99,14 @@ constexpr Named kNames[] = {
      kEmbedding},
     {"void at::native::(anonymous namespace)::compute_grad_weight<float, long>", kEmbedding},
     {"aten::embedding_dense_backward", kEmbedding},
+    {"void at_cuda_detail::cub::detail::radix_sort::DeviceRadixSortOnesweepKernel<...>",
+     kEmbedding},
+    {"void cub::CUB_300001_SM_900::detail::radix_sort::DeviceRadixSortHistogramKernel<...>",
+     kEmbedding},
+    {"void at_cuda_detail::cub::detail::unique_by_key::DeviceUniqueByKeySweepKernel<...>",
+     kEmbedding},
+    {"void at_cuda_detail::cub::detail::scan::DeviceCompactInitKernel<...>", kEmbedding},
+    {"void at::native::(anonymous namespace)::compute_num_of_partial_segments<long>", kEmbedding},
     // Communication, before what its names also say
     {"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", kCommunication},
     {"ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", kCommunication},
@@ -116,6 +126,7 @@ constexpr Named kNames[] = {
      kCopy},
     {"aten::copy_", kCopy},
     {"aten::_to_copy", kCopy},
+    {"aten::index_copy_", kCopy},
     // Reductions
     {"void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::"
      "func_wrapper_t<float, at::native::sum_functor<float>>>>",
@@ -131,6 +142,7 @@ constexpr Named kNames[] = {
     {"_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIN3c108BFloat16EEE",
      kElementwise},
     {"triton_poi_fused__to_copy_mul_silu_1", kElementwise},
+    {"void at::native::triu_tril_kernel<bool, int, false, 8, false>", kElementwise},
     {"aten::add_", kElementwise},
     {"aten::silu_backward", kElementwise},
     // Operators whose names begin alike
@@ -149,7 +161,6 @@ constexpr Named kNames[] = {
     {"steplens::(anonymous namespace)::adamw_update_kernel(...)", kOptimizer},
     // Unknown
     {"spin_kernel(long)", kOther},
-    {"void at_cuda_detail::cub::DeviceRadixSortOnesweepKernel<...>", kOther},
     {"", kOther},
 };
 

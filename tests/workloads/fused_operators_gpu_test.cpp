@@ -1,6 +1,7 @@
 // Each wrapper of workloads/fused against ATen's composition of the same operator, computed in
 // double from the same rounded inputs.
 
+#include <optional>
 #include <string>
 
 #include <ATen/Context.h>
@@ -222,38 +223,47 @@ TEST_F(FusedOperators, HeadLossInChunksHasTheLossAndGradientsOfAllLogits) {
   };
   // One chunk, two unequal ones with an odd vocabulary, and rows that are no multiple of anything.
   constexpr Size kSizes[] = {{2, 9, 32, 101}, {3, 4099, 64, 1031}, {1, 8193, 48, 320}};
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    for (const at::ScalarType weight_type : {at::kFloat, type}) {
-      for (const Size& s : kSizes) {
-        const std::string name = std::string(c10::toString(type)) + ", weights " +
-                                 c10::toString(weight_type) + ", " + std::to_string(s.vocab_size);
-        const at::Tensor h = random({s.num_rows, s.length, s.num_channels}, type);
-        const at::Tensor weight = random({s.vocab_size, s.num_channels}, weight_type, 0.3);
-        at::Tensor targets = at::randint(s.vocab_size, {s.num_rows, s.length}, options(at::kLong));
-        targets.narrow(1, 2, 3).fill_(-100);
-        const at::Tensor actual = fused_head_loss(h, weight, targets, type);
+  struct Case {
+    at::ScalarType type, weight_type;
+    std::optional<double> root;  // The gradient that is promised to come in.
+  };
+  constexpr Case kCases[] = {
+      {at::kFloat, at::kFloat, std::nullopt},       {at::kFloat, at::kFloat, 0.25},
+      {at::kBFloat16, at::kFloat, std::nullopt},    {at::kBFloat16, at::kFloat, 0.25},
+      {at::kBFloat16, at::kBFloat16, std::nullopt}, {at::kBFloat16, at::kBFloat16, 0.25}};
+  for (const auto& [type, weight_type, root] : kCases) {
+    for (const Size& s : kSizes) {
+      const std::string name = std::string(c10::toString(type)) + ", weights " +
+                               c10::toString(weight_type) + ", " + std::to_string(s.vocab_size) +
+                               (root ? ", promised" : "");
+      const at::Tensor h = random({s.num_rows, s.length, s.num_channels}, type);
+      const at::Tensor weight = random({s.vocab_size, s.num_channels}, weight_type, 0.3);
+      at::Tensor targets = at::randint(s.vocab_size, {s.num_rows, s.length}, options(at::kLong));
+      targets.narrow(1, 2, 3).fill_(-100);
+      const at::Tensor actual =
+          fused_head_loss(h, weight, targets, type, {.factor = 0.3, .root_gradient = root});
 
-        const at::Tensor h2 = twin(h);
-        const at::Tensor weight2 = weight.detach().to(type).to(at::kDouble).requires_grad_(true);
-        const at::Tensor expected =
-            at::cross_entropy_loss(at::matmul(h2, weight2.t()).reshape({-1, s.vocab_size}),
-                                   targets.reshape({-1}), {}, at::Reduction::Sum, -100);
-        EXPECT_EQ(actual.scalar_type(), at::kFloat);
-        // bf16 logits of size 2 are wrong by 2^-8; the sum over thousands averages that out.
-        EXPECT_NEAR(actual.item<double>() / expected.item<double>(), 1,
-                    type == at::kFloat ? 1e-5 : 2e-3)
-            << name;
-        // What comes in scales the gradient: a step's 1 / tokens.
-        (actual * 0.25).backward();
-        (expected * 0.25).backward();
-        EXPECT_EQ(h.grad().scalar_type(), type);
-        EXPECT_EQ(weight.grad().scalar_type(), weight_type);
-        // The probabilities of bf16 logits are wrong by 2^-8 of a logit: 4 bits more than a bound
-        // of roundings knows.
-        const double limit = type == at::kFloat ? 1e-5 : 1.2e-2;
-        EXPECT_LE(relative_norm(h.grad(), h2.grad()), limit) << name;
-        EXPECT_LE(relative_norm(weight.grad(), weight2.grad()), limit) << name;
-      }
+      const at::Tensor h2 = twin(h);
+      const at::Tensor weight2 = weight.detach().to(type).to(at::kDouble).requires_grad_(true);
+      const at::Tensor expected =
+          at::cross_entropy_loss(at::matmul(h2, weight2.t()).reshape({-1, s.vocab_size}),
+                                 targets.reshape({-1}), {}, at::Reduction::Sum, -100) *
+          0.3;
+      EXPECT_EQ(actual.scalar_type(), at::kFloat);
+      // bf16 logits of size 2 are wrong by 2^-8; the sum over thousands averages that out.
+      EXPECT_NEAR(actual.item<double>() / expected.item<double>(), 1,
+                  type == at::kFloat ? 1e-5 : 2e-3)
+          << name;
+      // Promised or not, what comes in scales the gradient.
+      (actual * 0.25).backward();
+      (expected * 0.25).backward();
+      EXPECT_EQ(h.grad().scalar_type(), type);
+      EXPECT_EQ(weight.grad().scalar_type(), weight_type);
+      // The probabilities of bf16 logits are wrong by 2^-8 of a logit: 4 bits more than a bound
+      // of roundings knows.
+      const double limit = type == at::kFloat ? 1e-5 : 1.2e-2;
+      EXPECT_LE(relative_norm(h.grad(), h2.grad()), limit) << name;
+      EXPECT_LE(relative_norm(weight.grad(), weight2.grad()), limit) << name;
     }
   }
 }

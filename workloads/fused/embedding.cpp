@@ -28,24 +28,26 @@ struct FusedEmbedding : torch::autograd::Function<FusedEmbedding> {
     const at::Tensor dy_BTC = gradients.front().contiguous();
     const std::int64_t vocab_size = context->saved_data["V"].toInt();
     const std::int64_t num_channels = dy_BTC.size(-1);
+    const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
+    // The forward pass copied rows: dy has the table's type.
     const at::Tensor dtable_VC =
-        at::empty({vocab_size, num_channels}, dy_BTC.options().dtype(at::kFloat));
+        at::empty({vocab_size, num_channels}, dy_BTC.options().dtype(type));
     const at::Tensor workspace =
         at::empty({static_cast<std::int64_t>(embedding_backward_workspace_bytes(
                       tokens_BT.numel(), num_channels, vocab_size))},
                   dy_BTC.options().dtype(at::kByte));
     embedding_backward({.dy = dy_BTC.data_ptr(),
                         .tokens = tokens_BT.data_ptr<std::int64_t>(),
-                        .dtable = dtable_VC.data_ptr<float>(),
+                        .dtable = dtable_VC.data_ptr(),
                         .workspace = workspace.data_ptr(),
                         .N = tokens_BT.numel(),
                         .C = num_channels,
                         .V = vocab_size,
-                        .dy_type = element_type_of(dy_BTC)},
+                        .dy_type = element_type_of(dy_BTC),
+                        .dtable_type = element_type_of(type)},
                        current_stream());
     count_event("fused_embedding_gradients");
-    const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
-    return {dtable_VC.to(type), at::Tensor()};
+    return {dtable_VC, at::Tensor()};
   }
 };
 

@@ -38,7 +38,8 @@ void add_weight_gradient(at::Tensor& sum_VC, const at::Tensor& gradient_NV, cons
 struct FusedHeadLoss : torch::autograd::Function<FusedHeadLoss> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& h_BTC,
                             const at::Tensor& weight_in, const at::Tensor& targets_BT,
-                            std::int64_t type_index) {
+                            std::int64_t type_index, double factor, double gradient_scale,
+                            bool is_final) {
     const auto type = static_cast<at::ScalarType>(type_index);
     const at::Tensor h_NC = h_BTC.reshape({-1, h_BTC.size(-1)}).to(type).contiguous();
     const at::Tensor weight_VC = weight_in.to(type);
@@ -62,6 +63,7 @@ struct FusedHeadLoss : torch::autograd::Function<FusedHeadLoss> {
         cross_entropy({.logits = logits.data_ptr(),
                        .targets = targets_N.data_ptr<std::int64_t>() + first,
                        .losses = losses_N.data_ptr<float>() + first,
+                       .scale = static_cast<float>(gradient_scale),
                        .N = count,
                        .V = vocab_size,
                        .type = element_type_of(type)},
@@ -75,7 +77,9 @@ struct FusedHeadLoss : torch::autograd::Function<FusedHeadLoss> {
     context->save_for_backward({dh_NC.view(h_BTC.sizes()), dweight_VC});
     context->saved_data["h_type"] = static_cast<std::int64_t>(h_BTC.scalar_type());
     context->saved_data["weight_type"] = static_cast<std::int64_t>(weight_in.scalar_type());
-    return losses_N.sum();
+    context->saved_data["is_final"] = is_final;
+    const ScopedRange range("loss");
+    return losses_N.sum().mul_(factor);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -83,22 +87,29 @@ struct FusedHeadLoss : torch::autograd::Function<FusedHeadLoss> {
     const auto type = [&](const char* name) {
       return static_cast<at::ScalarType>(context->saved_data[name].toInt());
     };
-    const auto scaled = [&](at::Tensor values, at::ScalarType wanted) {
+    const bool is_final = context->saved_data["is_final"].toBool();
+    const auto finished = [&](const at::Tensor& values, at::ScalarType wanted) {
+      if (is_final) return values.to(wanted);
       if (values.scalar_type() == wanted) return values.mul_(gradients.front());
       // One pass that also rounds.
       at::Tensor result = at::empty_like(values, values.options().dtype(wanted));
       return at::mul_out(result, values, gradients.front());
     };
-    return {scaled(saved[0], type("h_type")), scaled(saved[1], type("weight_type")), at::Tensor(),
-            at::Tensor()};
+    variable_list result(7);  // One an argument of forward.
+    result[0] = finished(saved[0], type("h_type"));
+    result[1] = finished(saved[1], type("weight_type"));
+    return result;
   }
 };
 
 }  // namespace
 
 at::Tensor fused_head_loss(const at::Tensor& h_BTC, const at::Tensor& weight_VC,
-                           const at::Tensor& targets_BT, at::ScalarType type) {
-  return FusedHeadLoss::apply(h_BTC, weight_VC, targets_BT, static_cast<std::int64_t>(type));
+                           const at::Tensor& targets_BT, at::ScalarType type,
+                           const LossWeight& weight) {
+  return FusedHeadLoss::apply(h_BTC, weight_VC, targets_BT, static_cast<std::int64_t>(type),
+                              weight.factor, weight.factor * weight.root_gradient.value_or(1),
+                              weight.root_gradient.has_value());
 }
 
 }  // namespace steplens

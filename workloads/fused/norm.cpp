@@ -14,7 +14,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Outputs: the stream and its norm, or without a branch the norm alone.
+// Outputs: the stream and its norm. Without a branch the stream is x again: who reads on from that
+// output hands its gradient to this backward, which adds it in the same pass.
 struct FusedNorm : torch::autograd::Function<FusedNorm> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x_in,
                                const std::optional<at::Tensor>& branch_in,
@@ -48,7 +49,6 @@ struct FusedNorm : torch::autograd::Function<FusedNorm> {
     context->saved_data["has_branch"] = has_branch;
     context->saved_data["branch_type"] =
         static_cast<std::int64_t>(has_branch ? branch_BTC.scalar_type() : x_BTC.scalar_type());
-    if (!has_branch) return {normed_BTC};
     return {stream_BTC, normed_BTC};
   }
 
@@ -63,7 +63,7 @@ struct FusedNorm : torch::autograd::Function<FusedNorm> {
     TORCH_CHECK(gradients.back().defined(), "the norm's output has no gradient");
     const at::Tensor dy_BTC = gradients.back().contiguous();
     const at::Tensor past_norm_BTC =
-        has_branch && gradients.front().defined() ? gradients.front().contiguous() : at::Tensor();
+        gradients.front().defined() ? gradients.front().contiguous() : at::Tensor();
     const std::int64_t num_channels = weight_C.numel();
     const std::int64_t num_rows = stream_BTC.numel() / num_channels;
     const at::Tensor dr_BTC = at::empty_like(stream_BTC);
@@ -104,8 +104,7 @@ NormedStream fused_norm(const at::Tensor& x_BTC, const at::Tensor& branch_BTC,
       branch_BTC.defined() ? std::optional(branch_BTC) : std::nullopt;
   const variable_list outputs =
       FusedNorm::apply(x_BTC, branch, weight_C, epsilon, static_cast<std::int64_t>(type));
-  return {.stream_BTC = outputs.size() == 2 ? outputs.front() : x_BTC,
-          .normed_BTC = outputs.back()};
+  return {.stream_BTC = outputs.front(), .normed_BTC = outputs.back()};
 }
 
 }  // namespace steplens
