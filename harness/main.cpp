@@ -60,7 +60,10 @@ std::vector<MetricRow> metric_rows() {
 std::vector<KnownExternalArm> external_arms() {
   std::vector<KnownExternalArm> arms;
   for (const ExternalArm& arm : all_external_arms()) {
-    arms.push_back({.name = arm.name, .summary = arm.summary, .script = std::string(arm.script)});
+    arms.push_back({.name = arm.name,
+                    .summary = arm.summary,
+                    .script = std::string(arm.script),
+                    .runs_on_ranks = arm.runs_on_ranks});
   }
   return arms;
 }

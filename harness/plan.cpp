@@ -330,11 +330,6 @@ class PlanBuilder {
 
   void add_external_arms() {
     if (!request_.external_arms) return;
-    if (request_.baseline.world_size > 1 && !request_.external_arms->empty()) {
-      throw ConfigError(fmt::format("arms: {} runs on one rank; leave it out, or --ranks {}",
-                                    request_.external_arms->front().name,
-                                    request_.baseline.world_size));
-    }
     for (const ExternalArmChoice& choice : *request_.external_arms) {
       Arm arm{.name = choice.name,
               .reference = "baseline",
@@ -344,6 +339,7 @@ class PlanBuilder {
         const KnownExternalArm& known = known_arm_or_throw(choice.name);
         plan_.commands[choice.name] = command_of(known, vocabulary_.scripts_folder);
         arm.command = {known.script};
+        if (!known.runs_on_ranks) refuse_ranks(arm);
       } else {
         if (::access(choice.path.c_str(), X_OK) != 0 || fs::is_directory(choice.path)) {
           throw ConfigError(fmt::format("arms: {}={}: no executable file there", choice.name,
@@ -351,9 +347,15 @@ class PlanBuilder {
         }
         plan_.commands[choice.name] = {fs::absolute(choice.path).string()};
         arm.command = {choice.path.filename().string()};
+        // Nothing says that it takes its place among ranks: it might do all of the work in each.
+        refuse_ranks(arm);
       }
       add(std::move(arm));
     }
+  }
+
+  static void refuse_ranks(Arm& arm) {
+    if (arm.config.world_size > 1) arm.not_applicable_reason = "this arm runs on one rank";
   }
 
   const KnownExternalArm& known_arm_or_throw(std::string_view name) const {

@@ -26,9 +26,11 @@ fs::path in_path(const std::string& program) {
 
 // Open MPI's settings for ranks on one host: shared memory, and nothing that looks for a network.
 // A rank has a thread that computes and one that communicates, so no rank is bound to a core.
+// Called by its whole path, mpirun would put its own folder before all of PATH, where an arm's
+// python3 is looked for: hence --noprefix.
 std::vector<std::string> mpirun_arguments(int world_size) {
-  std::vector<std::string> arguments = {"-n", std::to_string(world_size), "--oversubscribe",
-                                        "--bind-to", "none"};
+  std::vector<std::string> arguments = {
+      "-n", std::to_string(world_size), "--oversubscribe", "--noprefix", "--bind-to", "none"};
   const auto set = [&](const char* name, const char* value) {
     arguments.insert(arguments.end(), {"--mca", name, value});
   };

@@ -1,7 +1,7 @@
-"""Rows of batching=padded and bucketed on one rank, with the standard library alone.
+"""Rows of batching=padded and bucketed, with the standard library alone.
 
 Spans are cut after their document ends into pieces, one row each: the same pure functions as
-workloads/catalog/batcher.h, which says how the pieces become steps and micro-batches.
+workloads/catalog/batcher.h, which says how the pieces become steps, micro-batches and ranks.
 """
 
 import bisect
@@ -65,8 +65,9 @@ def cut_by_valid_tokens(rows, num_parts):
 def micro_batch(rows, config):
     if not rows:
         raise token_data.DataError(
-            f"accumulation={config['accumulation']}: a step has fewer rows than micro-batches; "
-            f"each needs at least one (batching={config['batching']})")
+            f"accumulation={config['accumulation']}: a step has fewer rows than micro-batches on "
+            f"{config['world_size']} ranks; each needs at least one "
+            f"(batching={config['batching']})")
     length = config["sequence_length"]
     if config["batching"] == "bucketed":
         longest = rows[-1].length  # Sorted by length.
@@ -75,22 +76,26 @@ def micro_batch(rows, config):
 
 
 def padded_steps(rows, config, num_steps):
-    return [[micro_batch(part, config) for part in cut_evenly(step, config["accumulation"])]
+    return [[[micro_batch(share, config) for share in cut_evenly(part, config["world_size"])]
+             for part in cut_evenly(step, config["accumulation"])]
             for step in cut_evenly(rows, num_steps)]
 
 
 def bucketed_steps(rows, config, first_step, num_steps):
-    steps = [[micro_batch(part, config)
-              for part in cut_by_valid_tokens(step, config["accumulation"])]
-             for step in cut_by_valid_tokens(sorted(rows, key=lambda row: row.length), num_steps)]
+    num_ranks = config["world_size"]
+    steps = []
+    for step in cut_by_valid_tokens(sorted(rows, key=lambda row: row.length), num_steps):
+        shares = [micro_batch(part, config)
+                  for part in cut_by_valid_tokens(step, config["accumulation"] * num_ranks)]
+        steps.append([shares[i:i + num_ranks] for i in range(0, len(shares), num_ranks)])
     # Counted down from 2^64 - 1: apart from the epochs' streams, which count up from 0.
     order = token_data.permutation(num_steps, config["seed"], ~first_step & token_data.MASK)
     return [steps[i] for i in order]
 
 
 def region_steps(file, ends, config, first_step, num_steps):
-    """Micro-batches of each of the steps [first_step, first_step + num_steps). DataError if one
-    would have no row."""
+    """Micro-batches of each of the steps [first_step, first_step + num_steps), each a list by rank.
+    DataError if one would have no row."""
     if num_steps == 0:
         return []
     offsets = token_data.span_offsets(file.num_tokens, config, first_step, num_steps)

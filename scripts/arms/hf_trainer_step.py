@@ -20,6 +20,7 @@ import block_protocol
 import ranges
 import torch_data
 import torch_model
+import torch_ranks
 
 
 def missing_package():
@@ -32,7 +33,7 @@ def missing_package():
 
 
 def why_unsupported(config, refuse=torch_step.why_unsupported):
-    return refuse(config) or missing_package()
+    return refuse(config) or torch_ranks.why_only_one_rank(config) or missing_package()
 
 
 # ---- Weights: fused ones of torch_model.Model, and where they lie in Llama. ----

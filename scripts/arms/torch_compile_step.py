@@ -55,13 +55,22 @@ def missing_package():
     return ""
 
 
+def why_not_on_ranks(config):
+    if config["world_size"] > 1 and config["checkpoint"] != "off":
+        return (f"checkpoint={config['checkpoint']}: torch.compile around DDP cuts its graph at "
+                "the buckets, and PyTorch cuts no graph that holds checkpoints.")
+    return ""
+
+
 class CompiledPass(torch_step.EagerPass):
-    def __init__(self, config, model, mode):
+    def __init__(self, config, model, mode, world):
         self.mode = mode
+        loss_sum = world.distribute(config, model)
         for tensor in (*model.parameters, model.cos_TD, model.sin_TD):
             # As parameters of a torch.nn.Module are: CUDA graphs then read them where they are.
             torch._dynamo.mark_static_address(tensor)
-        self.loss_sum = torch.compile(model.loss_sum, mode=None if mode == "default" else mode)
+        # Around DDP, as PyTorch documents it: its DDPOptimizer then cuts the graph at the buckets.
+        self.loss_sum = torch.compile(loss_sum, mode=None if mode == "default" else mode)
         self.num_prepared = 0
         self.step_compilations = []  # Compilations before each step, by step.
 
@@ -127,13 +136,13 @@ def spikes(num_by_step, wall_ns):
             "lost_ratio": lost_ns / sum(wall_ns)}
 
 
-def make_pass(config, model, arm):
+def make_pass(config, model, arm, world):
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache_folder(config)
-    return CompiledPass(config, model, mode_of(arm))
+    return CompiledPass(config, model, mode_of(arm), world)
 
 
 def why_unsupported(config, refuse=torch_step.why_unsupported):
-    return refuse(config) or missing_package()
+    return refuse(config) or why_not_on_ranks(config) or missing_package()
 
 
 def enable():

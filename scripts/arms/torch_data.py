@@ -20,18 +20,21 @@ class Batches:
 
     A batch is a list of (2, B, T) of int64, inputs and targets, one a micro-batch; packed ones,
     which are all alike, are one tensor (A, 2, B, T). `num_warmup` of the `num_steps` come first: a
-    region of their own, as workloads/catalog/batcher.h has it."""
+    region of their own, as workloads/catalog/batcher.h has it. Of several ranks it makes the share
+    of `rank`."""
 
-    def __init__(self, file, config, first_step, num_steps, num_warmup=0):
+    def __init__(self, file, config, first_step, num_steps, num_warmup=0, rank=0):
         token_type = {"uint16": torch.uint16, "uint32": torch.uint32}[file.dtype]
         self.tokens = torch.frombuffer(file.mapping, dtype=token_type, offset=file.offset_bytes)
         self.offsets = token_data.span_offsets(file.num_tokens, config, first_step, num_steps)
         self.length = config["sequence_length"]
-        self.num_rows = token_data.effective_global_batch(config)
+        self.num_rows = token_data.effective_global_batch(config)  # Over all ranks.
         self.num_micro_batches = config["accumulation"]
+        self.rank, self.num_ranks = rank, config["world_size"]
         self.is_pinned = config["data"] == "pinned"
         self.made = []
-        self.steps = None  # Of padded and bucketed rows: micro-batches of document_rows by step.
+        # Of padded and bucketed rows: those of document_rows by step, micro-batch and rank.
+        self.steps = None
         if config["batching"] != "packed":
             ends = document_rows.document_ends(file)
             self.steps = [
@@ -39,36 +42,47 @@ class Batches:
                 for step in document_rows.region_steps(file, ends, config, first_step + first,
                                                        count)]
 
-    def counts(self, step):
-        """Positions, valid tokens and predicted tokens."""
+    def counts(self, step, rank=None):
+        """Positions, valid tokens and predicted tokens of this rank, or of another one."""
         if self.steps is None:
-            return (self.num_rows * self.length,) * 3
-        micro_batches = self.steps[step]
+            return (self.num_rows // self.num_ranks * self.length,) * 3
+        micro_batches = self._share(step, rank)
         num_valid = sum(row.length for micro in micro_batches for row in micro.rows)
         num_ended = sum(row.ends_document for micro in micro_batches for row in micro.rows)
         num_positions = sum(len(micro.rows) * micro.row_length for micro in micro_batches)
         return num_positions, num_valid, num_valid - num_ended
 
+    def num_loss_tokens(self, step):
+        """Predicted tokens of all ranks: the divisor of the loss, known without communication."""
+        return sum(self.counts(step, rank)[2] for rank in range(self.num_ranks))
+
+    def _share(self, step, rank):
+        rank = self.rank if rank is None else rank
+        return [shares[rank] for shares in self.steps[step]]
+
     def offsets_of(self, step):
         return self.offsets[step * self.num_rows:(step + 1) * self.num_rows]
 
-    def build(self, step):
-        return self._packed(step) if self.steps is None else [
-            self._padded(micro) for micro in self.steps[step]]
+    def build(self, step, rank=None):
+        if self.steps is None:
+            return self._packed(step, self.rank if rank is None else rank)
+        return [self._padded(micro) for micro in self._share(step, rank)]
 
     def make(self, step):
         batch = self.build(step)
         self.made.append([pair_2BT.to(torch.int32) for pair_2BT in batch])
         return batch
 
-    def _packed(self, step):
-        micro_rows = self.num_rows // self.num_micro_batches
-        batch_A2BT = torch.empty(self.num_micro_batches, 2, micro_rows, self.length,
+    def _packed(self, step, rank):
+        num_rows = self.num_rows // (self.num_micro_batches * self.num_ranks)
+        batch_A2BT = torch.empty(self.num_micro_batches, 2, num_rows, self.length,
                                  dtype=torch.int64, pin_memory=self.is_pinned)
-        for row, offset in enumerate(self.offsets_of(step)):
-            pair_2T = batch_A2BT[row // micro_rows, :, row % micro_rows]
-            pair_2T[0].copy_(self.tokens[offset:offset + self.length])
-            pair_2T[1].copy_(self.tokens[offset + 1:offset + self.length + 1])
+        offsets = self.offsets_of(step)
+        for micro, batch_2BT in enumerate(batch_A2BT):
+            first = (micro * self.num_ranks + rank) * num_rows
+            for row, offset in enumerate(offsets[first:first + num_rows]):
+                batch_2BT[0, row].copy_(self.tokens[offset:offset + self.length])
+                batch_2BT[1, row].copy_(self.tokens[offset + 1:offset + self.length + 1])
         return batch_A2BT
 
     def _padded(self, micro):
@@ -84,12 +98,30 @@ class Batches:
         return pair_2BT
 
     def data_hash(self, num_steps):
+        """Of what this rank has made."""
         digest = hashlib.sha256()
         for batch in self.made[:num_steps]:
             for pair_2BT in batch:
-                rows_B2T = pair_2BT.transpose(0, 1).contiguous()
-                digest.update(ctypes.string_at(rows_B2T.data_ptr(), rows_B2T.nbytes))
+                digest.update(bytes_of(pair_2BT))
         return digest.hexdigest()
+
+    def world_hashes(self, num_steps):
+        """What the ranks are to consume, as workloads/catalog/world_data.h has it: `data_hash` of
+        all together, micro-batch by micro-batch, and a list of each rank's own."""
+        world, own = hashlib.sha256(), [hashlib.sha256() for _ in range(self.num_ranks)]
+        for step in range(num_steps):
+            for shares in zip(*(self.build(step, rank) for rank in range(self.num_ranks))):
+                for digest, pair_2BT in zip(own, shares):
+                    data = bytes_of(pair_2BT.to(torch.int32))
+                    digest.update(data)
+                    world.update(data)
+        return world.hexdigest(), [digest.hexdigest() for digest in own]
+
+
+def bytes_of(pair_2BT):
+    """Row by row, inputs before targets."""
+    rows_B2T = pair_2BT.transpose(0, 1).contiguous()
+    return ctypes.string_at(rows_B2T.data_ptr(), rows_B2T.nbytes)
 
 
 def to_device(batch, device, non_blocking=False):

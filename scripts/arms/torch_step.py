@@ -2,10 +2,14 @@
 """PyTorch eager arm: the training step of steplens-worker, written in Python.
 
 One block of the block protocol (block_protocol.py): same tokens, initial weights, clip and learning
-rates as the C++ step, on a CPU or one GPU. `steplens matrix --arms torch-eager` starts it; by hand:
+rates as the C++ step, on a CPU or one GPU; of several ranks each is a process, and PyTorch's
+DistributedDataParallel joins them (torch_ranks.py). `steplens matrix --arms torch-eager` starts it;
+by hand:
   STEPLENS_BLOCK_CONFIG=block_config.json python3 torch_step.py
+  STEPLENS_BLOCK_CONFIG=block_config.json torchrun --nproc-per-node 2 torch_step.py
 
-Exit codes: 0 a block.json was written, whatever its status; 2 the config or the data is wrong.
+Exit codes: 0 a block.json was written, whatever its status; 2 the config or the data is wrong;
+3 a rank failed or lost another one.
 """
 # Shapes: A micro-batches, B rows, T positions.
 
@@ -20,6 +24,7 @@ import time
 import warnings
 
 import block_protocol
+import rank_progress
 import token_data
 
 try:
@@ -28,11 +33,14 @@ try:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     import ranges
+    import torch_ranks
     from torch_data import FEEDS, Batches, to_device
     from torch_model import Model
 except ModuleNotFoundError as error:
-    print(f"torch_step.py: this Python has no package {error.name}; the arm needs torch, "
-          "typing-extensions, sympy and mpmath", file=sys.stderr)
+    reason = (f"this Python has no package {error.name}; the arm needs torch, typing-extensions, "
+              "sympy and mpmath")
+    print(f"torch_step.py: {reason}", file=sys.stderr)
+    rank_progress.note_failed_start(reason)
     sys.exit(2)
 
 BACKENDS = {
@@ -56,8 +64,9 @@ def why_unsupported(config):
         return f"compile={config['compile']}: is of steplens-worker alone; take torch-compile."
     if config["graph"] == "on":
         return "graph=on: this arm is eager; it captures no CUDA graph."
-    if config["world_size"] != 1:
-        return f"world_size={config['world_size']}: this arm runs on one rank."
+    reason = torch_ranks.why_unsupported(config)
+    if reason:
+        return reason
     if config.get("tracing", "off") != "off":
         return f"tracing={config['tracing']}: take the arm torch-profiler instead."
     if config["instrumentation"] != "full":
@@ -95,8 +104,8 @@ def make_optimizer(config, parameters):
 class EagerPass:
     """How the loss of a micro-batch is computed. torch_compile_step.py has one that compiles."""
 
-    def __init__(self, config, model, arm):
-        self.loss_sum = model.loss_sum
+    def __init__(self, config, model, arm, world):
+        self.loss_sum = world.distribute(config, model)
 
     def prepare(self, run_pass):
         """Before the first step; `run_pass()` does forward and backward of the first batch and
@@ -119,11 +128,12 @@ make_pass = EagerPass
 class TrainStep:
     """One optimizer step. What it logs stays on the device until the measured steps are over."""
 
-    def __init__(self, config, device, max_steps, arm=""):
+    def __init__(self, config, device, max_steps, arm="", world=torch_ranks.Alone()):
         self.config = config
         self.device = device
+        self.world = world
         self.model = Model(config, device)
-        self.passes = make_pass(config, self.model, arm)
+        self.passes = make_pass(config, self.model, arm, world)
         self.optimizer = make_optimizer(config, self.model.trained())
         self.scaler = torch.amp.GradScaler(device.type, enabled=config["precision"] == "fp16")
         self.log = torch.zeros(max_steps, 2, device=device)  # Loss, gradient norm.
@@ -133,18 +143,26 @@ class TrainStep:
         dtype = AUTOCAST_TYPES.get(self.config["precision"])
         return torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
 
+    def phase(self, name):
+        self.world.progress.note_range(name)
+        return ranges.named(name)
+
     def accumulate(self, batch, num_loss_tokens):
-        """Forward and backward of every micro-batch. The loss, on the device."""
+        """Forward and backward of every micro-batch. The loss, on the device; of several ranks this
+        one's share of it. `num_loss_tokens` are those of all ranks."""
         self.optimizer.zero_grad(set_to_none=True)
         self.passes.begin_step()
         weight = 1.0 / num_loss_tokens
         total = torch.zeros((), device=self.device)
-        for tokens_BT, targets_BT in batch:
-            with ranges.named("micro-step"):
-                with ranges.named("forward"), self.autocast():
+        for i, (tokens_BT, targets_BT) in enumerate(batch):
+            is_last = i + 1 == len(batch)
+            with ranges.named("micro-step"), self.world.micro_step(is_last):
+                with self.phase("forward"), self.autocast():
                     loss = self.passes.loss_sum(tokens_BT, targets_BT) * weight
-                with ranges.named("backward"):
-                    self.scaler.scale(loss).backward()
+                with self.phase("backward"):
+                    # DDP takes the mean over the ranks, and `weight` has divided already.
+                    root = loss if self.world.size == 1 else loss * self.world.size
+                    self.scaler.scale(root).backward()
                 total += loss.detach()
                 if self.config["sync_every_micro_step"] == "on":
                     loss.item()
@@ -163,11 +181,11 @@ class TrainStep:
         self.learning_rates.append(block_protocol.learning_rate_at(self.config, step_index))
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rates[-1]
-        with ranges.named("clip"):
+        with self.phase("clip"):
             self.scaler.unscale_(self.optimizer)
             norm = torch.nn.utils.clip_grad_norm_(self.model.trained(),
                                                   self.config["max_grad_norm"])
-        with ranges.named("optimizer"):
+        with self.phase("optimizer"):
             self.scaler.step(self.optimizer)
             self.scaler.update()
         with ranges.named("other"):
@@ -240,10 +258,11 @@ summarize_profile = None
 
 
 class BlockRun:
-    def __init__(self, block, record):
+    def __init__(self, block, record, world=torch_ranks.Alone()):
         self.block = block
         self.config = block["config"]
         self.record = record
+        self.world = world
         self.is_cuda = self.config["device"] == "cuda"
         self.device = torch.device("cuda:0" if self.is_cuda else "cpu")
         self.num_warmup = block["num_warmup_steps"]
@@ -258,16 +277,18 @@ class BlockRun:
         if self.block["kind"] in ("trace", "graph-trace", "counters"):
             ranges.enable()
         self.record["environment"] = self.environment()
-        self.train_step = TrainStep(self.config, self.device, num_steps, self.record["arm"])
+        batches = Batches(self.file, self.config, self.block["first_data_step_index"], num_steps,
+                          self.num_warmup, self.world.rank)
+        self.batches = batches
+        self.world.join(self.config)
+        self.train_step = TrainStep(self.config, self.device, num_steps, self.record["arm"],
+                                    self.world)
         self.record["weights_hash"] = self.train_step.model.weights_hash()
         if self.is_cuda:
             torch.cuda.empty_cache()
-        batches = Batches(self.file, self.config, self.block["first_data_step_index"], num_steps,
-                          self.num_warmup)
-        self.batches = batches
         with sdpa_kernel([BACKENDS[self.config["attention"]]]):
             first = to_device(batches.build(0), self.device)
-            self.record["compile_ns"] = self.train_step.prepare(first, batches.counts(0)[2])
+            self.record["compile_ns"] = self.train_step.prepare(first, batches.num_loss_tokens(0))
             del first
             self.feed = FEEDS[self.config["data"]](batches, num_steps, self.device)
             try:
@@ -284,6 +305,7 @@ class BlockRun:
         self.record["final_weights_hash"] = self.train_step.model.weights_hash()
         self.train_step.passes.summarize(self.record, *phases)
         self.check_finite()
+        self.world.become_record_of_world(batches, self.num_steps_run, self.record)
 
     def fill_data_hashes(self):
         batches = self.batches
@@ -294,16 +316,17 @@ class BlockRun:
 
     def run_step(self, arrays, clock):
         num_before = self.num_events()
+        self.world.progress.note_step_begin()
         with ranges.named("step"):
             start_ns = time.perf_counter_ns()
-            with ranges.named("data"):
+            with self.train_step.phase("data"):
                 batch = self.feed.next()
             arrays.data_wait_ns.append(time.perf_counter_ns() - start_ns)
             counts = self.batches.counts(self.num_steps_run)
             arrays.num_positions.append(counts[0])
             arrays.num_valid_tokens.append(counts[1])
             arrays.num_loss_tokens.append(counts[2])
-            self.train_step.run(batch, counts[2])
+            self.train_step.run(batch, self.batches.num_loss_tokens(self.num_steps_run))
         self.events.append(self.num_events() != num_before)
         self.num_steps_run += 1
         return clock.end_step()
@@ -347,15 +370,18 @@ class BlockRun:
         clock.start()
         for _ in range(self.num_warmup):
             step_ns = self.run_step(everything, clock)
-            if step_ns is None:
-                continue
-            elapsed_ns += step_ns
-            num_fed += 1
-            if detector.feed(step_ns, self.events[num_fed - 1]) or elapsed_ns > limit_ns:
+            is_enough = False
+            if step_ns is not None:
+                elapsed_ns += step_ns
+                num_fed += 1
+                is_enough = (detector.feed(step_ns, self.events[num_fed - 1]) or
+                             elapsed_ns > limit_ns)
+            if self.world.as_rank_0_says(int(is_enough)):
                 break
         everything.step_wall_ns, everything.step_gpu_ns, _ = clock.finish()
         is_settled = detector.num_warmup_steps is not None
-        num_warmup = detector.num_warmup_steps if is_settled else len(everything) // 2
+        num_warmup = self.world.as_rank_0_says(
+            detector.num_warmup_steps if is_settled else len(everything) // 2)
         self.record["evidence"]["detected_warmup_steps"] = num_warmup
         self.record["evidence"]["warmup_settled"] = is_settled
         phases = everything.split(num_warmup)
@@ -474,16 +500,17 @@ def attention_refusal(config, text):
             f"{config['sequence_length']}: {reasons}")
 
 
-def run_block(block):
-    """The whole record. Raises DataError for a token file that cannot be used."""
+def run_block(block, world=torch_ranks.Alone()):
+    """The whole record of a rank; of rank 0 that of the world. Raises DataError for a token file
+    that cannot be used, UsageError for ranks that cannot meet as their launcher says."""
     config = block["config"]
     record = block_protocol.new_record(block)
     reason = why_unsupported(config)
     if reason:
         return block_protocol.end_as(record, "unsupported", reason)
     try:
-        BlockRun(block, record).run()
-    except token_data.DataError:
+        BlockRun(block, record, world).run()
+    except (token_data.DataError, block_protocol.UsageError):
         raise
     except torch.OutOfMemoryError as error:
         return block_protocol.end_as(record, "oom", str(error).splitlines()[0])
@@ -494,7 +521,8 @@ def run_block(block):
         if any(words in text for words in REFUSALS_OF_ATTENTION):
             return block_protocol.end_as(record, "unsupported", attention_refusal(config, text))
         is_oom = "out of memory" in text or "can't allocate memory" in text
-        return block_protocol.end_as(record, "oom" if is_oom else "crash", last_line(error))
+        return block_protocol.end_as(record, "oom" if is_oom else "crash",
+                                     world.reason_of(error, last_line(error)))
     return record
 
 
@@ -503,14 +531,20 @@ def main():
         is_asked = sys.argv[1] in ("-h", "--help")
         print(__doc__.strip(), file=sys.stdout if is_asked else sys.stderr)
         return 0 if is_asked else 2
+    world = torch_ranks.Alone()
     try:
         remember_warnings()
         block = block_protocol.read_block_config()
+        world = torch_ranks.find_world(block)
         device = block.get("device") or {}
-        prepare_process(block["config"], device.get("id", "") if isinstance(device, dict) else "")
-        block_protocol.write_record(block, run_block(block))
+        gpu_uuid = device.get("id", "") if isinstance(device, dict) and world.size == 1 else ""
+        prepare_process(block["config"], gpu_uuid)
+        record = run_block(block, world)
+        block_protocol.write_record(block, record)
+        world.end(record)
     except (block_protocol.UsageError, token_data.DataError) as error:
         print(f"torch_step.py: {error}", file=sys.stderr)
+        world.progress.note_end(rank_progress.FAILED, str(error))
         return 2
     return 0
 

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -32,6 +33,21 @@ TEST(RankProcesses, AreOneAGpuAndStayOnTheLoopbackInterface) {
   EXPECT_THAT(processes[1].environment, Contains(Pair("NCCL_SOCKET_IFNAME", "lo")));
   EXPECT_THAT(processes[0].environment, Contains(Pair("CUDA_VISIBLE_DEVICES", "GPU-a")).Times(1));
   EXPECT_THAT(processes[0].environment, Contains(Pair("STEPLENS_BLOCK_CONFIG", "x")));
+}
+
+TEST(RankProcesses, FindTheProgramsOfOurPathUnderMpirun) {
+  RankLauncher launcher;
+  try {
+    launcher = find_rank_launcher(Device::kCpu, 2, {});
+  } catch (const ConfigError& error) {
+    GTEST_SKIP() << error.what();
+  }
+  const TemporaryFolder folder;
+  ProcessSpec spec = shell("echo \"PATH=$PATH\"");
+  const std::string path = folder.path().string() + ":" + std::getenv("PATH");
+  spec.environment = {{"PATH", path}};
+  const ProcessResult result = run_process(rank_processes(launcher, spec, 2).front());
+  EXPECT_THAT(result.last_lines, Contains("PATH=" + path).Times(2));
 }
 
 TEST(FindRankLauncher, RefusesMoreRanksThanGpus) {

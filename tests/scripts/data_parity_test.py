@@ -54,7 +54,7 @@ class FolderTest(unittest.TestCase):
 
 def small_config(**changes):
     return {"sequence_length": 4, "global_batch": 3, "accumulation": 1, "seed": 1,
-            "vocab_size": 10, "batching": "packed"} | changes
+            "vocab_size": 10, "batching": "packed", "world_size": 1} | changes
 
 
 class PermutationTest(unittest.TestCase):
@@ -316,7 +316,7 @@ class TorchStepTest(FolderTest):
                          record["evidence"]["detected_warmup_steps"])
 
     def test_what_it_cannot_run_is_a_row_with_a_reason(self):
-        for changes in ({"compile": "aoti"}, {"graph": "on"}, {"world_size": 2},
+        for changes in ({"compile": "aoti"}, {"graph": "on"}, {"overlap": "off", "world_size": 2},
                         {"precision": "fp16"}, {"attention": "cudnn"}, {"data": "pinned"},
                         {"injected_spin_ns": 5}, {"allocator": "expandable_segments"}):
             with self.subTest(**changes):

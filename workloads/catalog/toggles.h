@@ -17,7 +17,8 @@ std::string_view why_not(const RunConfig& config);
 struct ExternalArm {
   std::string_view name;
   std::string_view summary;
-  std::string_view script;  // Below scripts/arms/.
+  std::string_view script;     // Below scripts/arms/.
+  bool runs_on_ranks = false;  // It takes its place among the ranks of a block.
 };
 std::span<const ExternalArm> all_external_arms();
 
