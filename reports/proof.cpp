@@ -3,12 +3,16 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "harness/error.h"
+#include "harness/trace/trace_reader.h"
 #include "reports/format.h"
 #include "reports/pairs.h"
+#include "reports/trace_evidence.h"
 
 namespace steplens {
 namespace {
@@ -32,11 +36,46 @@ const nlohmann::json* counters_in(const BlockRecord* block, const char* key) {
 struct Counters {
   Counters(const Bundle& bundle, const std::string& arm)
       : pilot(counters_in(find_pilot(bundle, arm), "counters")),
-        trace(counters_in(find_trace(bundle, arm), "trace_counters")) {}
+        trace(counters_in(find_trace(bundle, arm), "trace_counters")),
+        trace_file(trace_path(bundle, arm)) {}
 
   const nlohmann::json* pilot;
   const nlohmann::json* trace;
+  std::filesystem::path trace_file;  // Empty where there is none.
 };
+
+bool is_relative(Claim claim) {
+  return claim == Claim::kMoreThanReference || claim == Claim::kFewerThanReference ||
+         claim == Claim::kOtherThanReference;
+}
+
+// The counter as this program counts it in the trace itself.
+std::optional<double> recount(const Counters& arm, const std::string& name) {
+  if (arm.trace_file.empty()) return std::nullopt;
+  try {
+    const std::map<std::string, double> counts = trace_counters(read_trace(arm.trace_file));
+    const auto it = counts.find(name);
+    return it == counts.end() ? 0.0 : it->second;
+  } catch (const ConfigError&) {
+    return std::nullopt;  // Damaged; `verify` says so.
+  }
+}
+
+// What a program that recorded traces did not know it did not count, in neither of them: the
+// traces still show it.
+void recount_if_unknown(const Counters& candidate, const Counters& reference, ProofCheck& check) {
+  if (!check.counter.starts_with(kTracePrefix) || !is_relative(check.claim)) return;
+  const std::string name = check.counter.substr(kTracePrefix.size());
+  const auto lacks = [&](const Counters& arm) {
+    return arm.trace != nullptr && !arm.trace->contains(name);
+  };
+  if (!lacks(candidate) || !lacks(reference)) return;
+  const std::optional<double> candidate_count = recount(candidate, name);
+  const std::optional<double> reference_count = recount(reference, name);
+  if (!candidate_count || !reference_count) return;
+  check.candidate_count = candidate_count;
+  check.reference_count = reference_count;
+}
 
 std::optional<double> count_in(const Counters& arm, const std::string& name) {
   const bool is_of_trace = name.starts_with(kTracePrefix);
@@ -169,6 +208,7 @@ ProofResult prove(const Bundle& bundle, const Arm& arm) {
                      .claim = claim.claim,
                      .candidate_count = count_in(candidate, claim.counter),
                      .reference_count = count_in(reference, claim.counter)};
+    recount_if_unknown(candidate, reference, check);
     check.holds = holds(check, arm.level);
     std::string& list = !check.holds ? missing : *check.holds ? proven : failed;
     list += (list.empty() ? "" : "; ") + with_counts(check);

@@ -34,7 +34,8 @@ struct ProofResult {
 
 /// Evaluates the arm's claims against `evidence.counters` of its last good pilot and of its
 /// reference's, and those that begin with "trace." against `evidence.trace_counters` of the arms'
-/// traces; an arm without a trace is not held to them. A counter that counters lack counts 0 times.
+/// traces; an arm without a trace is not held to them. A counter that counters lack counts 0 times;
+/// one that a claim compares and that both traces' counters lack is counted anew from the traces.
 /// One claim that fails is "no effect"; a number that is missing altogether leaves the proof "not
 /// checked".
 ProofResult prove(const Bundle& bundle, const Arm& arm);

@@ -10,6 +10,7 @@
 
 #include "harness/trace/range_names.h"
 #include "reports/breakdown/kernel_patterns.h"
+#include "reports/communication/communication.h"
 
 namespace steplens {
 namespace {
@@ -73,6 +74,10 @@ class Counter {
     count_ranges();
     const auto num_steps = static_cast<double>(std::max<std::size_t>(1, trace_.steps.size()));
     for (auto& [name, value] : counts_) value /= num_steps;
+    const CommunicationUse communication = compute_communication(trace_);
+    if (!communication.ranks.empty()) {
+      counts_["overlapped_communication"] = communication.ranks.front().num_hidden_collectives;
+    }
     return std::move(counts_);
   }
 

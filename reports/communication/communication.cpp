@@ -61,6 +61,11 @@ std::uint8_t first_device(const Trace& trace, std::size_t rank) {
   return static_cast<std::uint8_t>(ranks->at(rank).value("first_device", 0));
 }
 
+std::int64_t exposed_ns(const GpuOp& collective, const RankOperations& rank) {
+  const Interval own{.start_ns = collective.start_ns, .end_ns = collective.end_ns};
+  return total_ns(subtract(Intervals{own}, clip(rank.compute, own)));
+}
+
 std::vector<Collective> timeline_of(const Breakdown& breakdown, const RankOperations& rank) {
   std::vector<const StepBreakdown*> closed;
   for (const StepBreakdown& step : breakdown.steps) {
@@ -71,11 +76,9 @@ std::vector<Collective> timeline_of(const Breakdown& breakdown, const RankOperat
   const StepBreakdown& step = *closed[closed.size() / 2];
   for (const GpuOp* op : rank.collectives) {
     if (op->step_index != step.step_index && breakdown.has_steps) continue;
-    const Interval own{.start_ns = op->start_ns, .end_ns = op->end_ns};
-    const Intervals alone = {own};
     timeline.push_back({.start_ns = op->start_ns - step.device.start_ns,
-                        .duration_ns = own.length_ns(),
-                        .exposed_ns = total_ns(subtract(alone, clip(rank.compute, own)))});
+                        .duration_ns = op->end_ns - op->start_ns,
+                        .exposed_ns = exposed_ns(*op, rank)});
   }
   return timeline;
 }
@@ -115,6 +118,10 @@ CommunicationUse compute_communication(const Trace& trace) {
     rank.exposed_ns = breakdown.per_step(breakdown.total.communication_exposed_ns);
     const auto num_steps = static_cast<double>(std::max<std::size_t>(1, trace.steps.size()));
     rank.num_collectives = static_cast<double>(ranks[r].collectives.size()) / num_steps;
+    const auto num_hidden = std::ranges::count_if(ranks[r].collectives, [&](const GpuOp* op) {
+      return 2 * exposed_ns(*op, ranks[r]) <= op->end_ns - op->start_ns;
+    });
+    rank.num_hidden_collectives = static_cast<double>(num_hidden) / num_steps;
     const auto rows = trace.info.find(kRanksKey);
     if (rows != trace.info.end()) {
       rank.clock_uncertainty_ns = rows->at(r).value(kClockUncertaintyKey, std::int64_t{0});
@@ -156,6 +163,7 @@ nlohmann::json to_json(const CommunicationUse& use) {
                      {"communication_ns", rank.communication_ns},
                      {"communication_exposed_ns", rank.exposed_ns},
                      {"num_collectives", rank.num_collectives},
+                     {"num_hidden_collectives", rank.num_hidden_collectives},
                      {"clock_uncertainty_ns", rank.clock_uncertainty_ns}});
   }
   nlohmann::json timeline = nlohmann::json::array();

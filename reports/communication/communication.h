@@ -28,6 +28,7 @@ struct RankCommunication {
   double communication_ns = 0;  // While at least one collective ran.
   double exposed_ns = 0;        // Of it, while nothing was computed.
   double num_collectives = 0;
+  double num_hidden_collectives = 0;      // At least half under computation.
   std::int64_t clock_uncertainty_ns = 0;  // Of its clock against rank 0's.
 
   double overlapped_ns() const { return communication_ns - exposed_ns; }

@@ -51,6 +51,14 @@ TEST(ComputeCommunication, SplitsWhatComputationHides) {
   EXPECT_DOUBLE_EQ(use.ranks[1].exposed_ns, 40);
 }
 
+TEST(ComputeCommunication, CountsCollectivesThatAreAtLeastHalfHidden) {
+  const CommunicationUse use = compute_communication(two_ranks());
+  // 40 of 80 ns on rank 0, 30 of 70 on rank 1.
+  EXPECT_GT(use.ranks[0].num_collectives, 0);
+  EXPECT_DOUBLE_EQ(use.ranks[0].num_hidden_collectives, use.ranks[0].num_collectives);
+  EXPECT_DOUBLE_EQ(use.ranks[1].num_hidden_collectives, 0);
+}
+
 TEST(ComputeCommunication, MeasuresHowMuchLaterTheLastRankBegan) {
   EXPECT_THAT(compute_communication(two_ranks()).start_skew_ns, Optional(DoubleEq(10)));
   EXPECT_EQ(compute_communication(rank_trace(60)).start_skew_ns, std::nullopt);

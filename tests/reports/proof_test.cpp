@@ -1,10 +1,13 @@
 #include "reports/proof.h"
 
 #include "tests/reports/bundle_builder.h"
+#include "tests/reports/trace_builder.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "harness/error.h"
+#include "harness/temporary_folder.h"
+#include "harness/trace/trace_writer.h"
 
 namespace steplens {
 namespace {
@@ -138,6 +141,46 @@ TEST(Prove, HoldsAnArmWithATraceToWhatItsKernelsShow) {
   counters["attention_flash"] = 12.0;  // The operator says math, the kernels say flash.
   EXPECT_EQ(proof().proof, Proof::kNoEffect);
   EXPECT_THAT(proof().reason, HasSubstr("trace.attention_flash absent: 12 a step against 24"));
+}
+
+// A step of 100 ns of computation and an all-reduce that ends with it or begins behind it.
+Trace step_with_all_reduce(std::int64_t start_ns) {
+  TraceBuilder builder;
+  builder.trace().steps.push_back({.start_ns = 0, .end_ns = 200});
+  builder.kernel("gemm", 0, 100, 0, "step/micro-step/backward");
+  builder.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", start_ns, start_ns + 40, 0,
+                 "step/micro-step/backward");
+  return std::move(builder.trace());
+}
+
+TEST(Prove, CountsInTheTracesWhatTheirProgramDidNotKnow) {
+  BundleBuilder builder;
+  builder.add_arm("overlap", "off").proof_claims = {
+      {"trace.overlapped_communication", Claim::kFewerThanReference}};
+  builder.add_pilot("baseline", {{"all_reduces", 1}});
+  builder.add_pilot("overlap=off", {{"all_reduces", 1}});
+  const TemporaryFolder folder;
+  for (const char* arm : {"baseline", "overlap=off"}) {
+    builder.add_block(arm, BlockKind::kTrace, -1, 1'000'000).evidence["trace_counters"] = {
+        {"kernels", 2.0}};
+  }
+  const auto proof = [&] {
+    Bundle bundle = builder.bundle();
+    bundle.folder = folder.path();
+    return prove(bundle, bundle.manifest.arms[1]);
+  };
+  // Without the files the counters are all there is.
+  EXPECT_EQ(proof().proof, Proof::kNoEffect);
+
+  builder.write(folder.path());
+  const std::vector<BlockEntry> blocks = builder.manifest().blocks;  // The traces are the last.
+  const auto file_of = [&](const BlockEntry& block) {
+    return block_path(folder.path(), block).parent_path() / kTraceFileName;
+  };
+  write_trace(file_of(blocks[blocks.size() - 2]), step_with_all_reduce(60));
+  write_trace(file_of(blocks.back()), step_with_all_reduce(110));
+  EXPECT_EQ(proof().proof, Proof::kProven);
+  EXPECT_THAT(proof().reason, HasSubstr("0 a step against 1"));
 }
 
 TEST(Prove, SaysWhyAnArmThatNeverRanHasNoCounters) {

@@ -55,6 +55,20 @@ TEST_F(TraceEvidence, TellsTheFamiliesOfAttentionApart) {
   EXPECT_DOUBLE_EQ(count("attention_softmax"), 0);
 }
 
+TEST_F(TraceEvidence, CountsAllReducesUnderComputation) {
+  const auto place = [](GpuOp& op, std::int64_t start_ns, std::int64_t end_ns) {
+    op.start_ns = start_ns;
+    op.end_ns = end_ns;
+  };
+  place(add("gemm", 3), 10, 50);
+  for (const auto& [start_ns, end_ns] : {std::pair(20, 40), std::pair(40, 90)}) {
+    GpuOp& op = add("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 3);
+    place(op, start_ns, end_ns);
+    op.stream_id = 20;
+  }
+  EXPECT_DOUBLE_EQ(count("overlapped_communication"), 0.5);  // The first, over two steps.
+}
+
 TEST_F(TraceEvidence, CountsSoftmaxOnlyInAttention) {
   add("void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, false, false>", 2);
   add("void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float>", 1);
