@@ -55,13 +55,6 @@ def missing_package():
     return ""
 
 
-def why_not_on_ranks(config):
-    if config["world_size"] > 1 and config["checkpoint"] != "off":
-        return (f"checkpoint={config['checkpoint']}: torch.compile around DDP cuts its graph at "
-                "the buckets, and PyTorch cuts no graph that holds checkpoints.")
-    return ""
-
-
 class CompiledPass(torch_step.EagerPass):
     def __init__(self, config, model, mode, world):
         self.mode = mode
@@ -142,7 +135,7 @@ def make_pass(config, model, arm, world):
 
 
 def why_unsupported(config, refuse=torch_step.why_unsupported):
-    return refuse(config) or why_not_on_ranks(config) or missing_package()
+    return refuse(config) or missing_package()
 
 
 def enable():

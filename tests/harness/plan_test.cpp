@@ -270,6 +270,19 @@ TEST(MakePlan, AddsExternalArmsWithoutTheirFolders) {
   EXPECT_FALSE(plan.arms[1].is_single_variable);
 }
 
+TEST(MakePlan, RunsOnSeveralRanksOnlyTheArmsThatTakeTheirPlace) {
+  MatrixRequest request{.baseline = cpu_baseline(),
+                        .external_arms = parse_external_arms("shell,env,mine=/bin/cat")};
+  request.baseline.world_size = 2;
+  PlanVocabulary words = vocabulary();
+  words.external_arms.push_back({.name = "env", .script = "env", .runs_on_ranks = true});
+  const Plan plan = make_plan(request, words);
+  EXPECT_THAT(names(plan), ElementsAre("baseline", "shell", "env", "mine"));
+  EXPECT_EQ(plan.arms[1].not_applicable_reason, "this arm runs on one rank");
+  EXPECT_EQ(plan.arms[2].not_applicable_reason, "");
+  EXPECT_EQ(plan.arms[3].not_applicable_reason, "this arm runs on one rank");
+}
+
 TEST(MakePlan, RefusesUnknownAndUnusableExternalArms) {
   MatrixRequest request{.baseline = cpu_baseline(), .external_arms = parse_external_arms("shel")};
   EXPECT_THAT([&] { make_plan(request, vocabulary()); },
