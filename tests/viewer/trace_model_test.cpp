@@ -58,6 +58,39 @@ TraceBuilder two_steps() {
   return builder;
 }
 
+TEST(TraceModel, NodesOfGraphsShareTwoLanesWhateverTheirStreams) {
+  TraceBuilder builder;
+  builder.trace().steps = {{.start_ns = 0, .end_ns = 1000}};
+  const auto node = [&](std::string_view name, std::int64_t start_ns, std::int64_t end_ns,
+                        std::uint32_t stream, std::uint64_t id) {
+    GpuOp& op = builder.kernel(name, start_ns, end_ns, 0, "step/backward/block 0/mlp");
+    op.stream_id = stream;
+    op.graph_node_id = id;
+  };
+  node("ampere_sgemm_128x64_tn", 0, 100, 13, 1);
+  node("vectorized_elementwise_kernel", 90, 200, 202, 2);  // A branch that overlaps the first,
+  node("ampere_sgemm_128x64_tn", 200, 300, 216, 3);        // and one that follows both.
+  node("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 50, 150, 257, 4);
+  node("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 150, 250, 229, 5);
+  builder.kernel("ampere_sgemm_128x64_tn", 400, 500, 0, "step/optimizer");  // No graph's.
+
+  const auto model = make_trace_model(builder.trace());
+  std::vector<std::string> titles;
+  for (const Lane& lane : model->lanes) {
+    if (has_operations(lane.kind)) titles.push_back(lane.title);
+  }
+  EXPECT_THAT(titles, ElementsAre("Graph", "Graph, communication", "Stream 7"));
+  const Lane* graph = find_lane(*model, LaneKind::kGraph, kGraphComputation);
+  ASSERT_NE(graph, nullptr);
+  ASSERT_EQ(graph->rows.size(), 2U);
+  EXPECT_EQ(graph->rows[0].slices().size(), 2U);
+  EXPECT_EQ(graph->rows[1].slices().size(), 1U);
+  const Lane* communication = find_lane(*model, LaneKind::kGraph, kGraphCommunication);
+  ASSERT_NE(communication, nullptr);
+  ASSERT_EQ(communication->rows.size(), 1U);
+  EXPECT_EQ(communication->num_slices(), 2U);
+}
+
 TEST(TraceModel, HasALaneForEachStreamThreadAndWhatFollows) {
   const auto model = make_trace_model(two_steps().trace());
   std::vector<LaneKind> kinds;

@@ -1,6 +1,7 @@
 #include "viewer/data/model_builder.h"
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 #include <map>
 #include <thread>
@@ -9,6 +10,7 @@
 
 #include "harness/trace/merge_ranks.h"
 #include "harness/trace/trace_format.h"
+#include "reports/breakdown/kernel_patterns.h"
 #include "reports/breakdown/modules.h"
 #include "reports/export/op_names.h"
 #include "reports/format.h"
@@ -22,9 +24,14 @@ namespace {
 // Operators of a CPU arm and streams of a device do not share a lane.
 constexpr std::uint64_t kOperatorBit = std::uint64_t{1} << 63;
 
-std::uint64_t lane_key_of(const GpuOp& op) {
-  const std::uint64_t key = (std::uint64_t{op.device} << 32) | op.stream_id;
-  return op.kind == GpuOpKind::kOperator ? key | kOperatorBit : key;
+// A graph gives each of its branches a stream of its own, dozens where ranks exchange gradients in
+// buckets. Its nodes share two lanes instead, and what overlaps gets a row of its own there.
+constexpr std::uint64_t kGraphBit = std::uint64_t{1} << 62;
+
+LaneKind lane_kind_of(LaneKind kind, std::uint64_t lane_key) {
+  if (kind != LaneKind::kStream) return kind;
+  if ((lane_key & kOperatorBit) != 0) return LaneKind::kOperators;
+  return (lane_key & kGraphBit) != 0 ? LaneKind::kGraph : LaneKind::kStream;
 }
 
 // Timestamps of zero or of the clock's zero are no times.
@@ -57,6 +64,7 @@ int rank_of_lane(const Trace& tables, const Lane& lane) {
     case LaneKind::kPhases:
     case LaneKind::kModules: return -1;  // Of all: they come first.
     case LaneKind::kStream:
+    case LaneKind::kGraph:
     case LaneKind::kOperators:
     case LaneKind::kSyncs: return rank_of_device(tables, lane.device);
     case LaneKind::kRanges:
@@ -106,6 +114,7 @@ void ModelBuilder::begin(const Trace& trace, TableExtent gpu_ops, TableExtent ap
   }
   model_->names = NameTable(trace);
   is_operation_name_.resize(model_->names.size());
+  communication_names_.resize(model_->names.size());
   model_->ops = PodVector<OpDetail>(gpu_ops.num_rows);
   model_->call_correlation_ids = PodVector<std::uint32_t>(apis.num_rows);
   model_->call_range_instances = PodVector<std::uint32_t>(apis.num_rows);
@@ -126,7 +135,7 @@ void ModelBuilder::take(std::span<const GpuOp> rows, RowPlace place) {
     std::atomic_ref<std::uint8_t> is_used(is_operation_name_[name]);
     if (is_used.load(std::memory_order_relaxed) == 0) is_used.store(1, std::memory_order_relaxed);
     const std::int64_t end_ns = end_of(op.start_ns, op.end_ns);
-    chunk.part(lane_key_of(op)).push_back({op.start_ns, end_ns, name, row});
+    chunk.part(lane_key_of(op, name)).push_back({op.start_ns, end_ns, name, row});
     chunk.see(op.start_ns, end_ns);
     model_->ops[row] = detail_of(op);
     if (op.bytes != 0) chunk.values.emplace_back(row, op.bytes);
@@ -179,6 +188,24 @@ void ModelBuilder::take(std::span<const RangeInstance> rows, RowPlace place) {
   }
 }
 
+std::uint64_t ModelBuilder::lane_key_of(const GpuOp& op, NameId name) {
+  const std::uint64_t device = std::uint64_t{op.device} << 32;
+  if (op.kind == GpuOpKind::kOperator) return device | op.stream_id | kOperatorBit;
+  if (op.graph_node_id == 0) return device | op.stream_id;
+  return device | kGraphBit | (is_communication(name) ? kGraphCommunication : kGraphComputation);
+}
+
+bool ModelBuilder::is_communication(NameId name) {
+  enum : std::uint8_t { kUnknown, kNo, kYes };
+  const std::atomic_ref<std::uint8_t> known(communication_names_[name]);  // Threads agree.
+  std::uint8_t answer = known.load(std::memory_order_relaxed);
+  if (answer == kUnknown) {
+    answer = category_of(model_->names.raw(name)) == KernelCategory::kCommunication ? kYes : kNo;
+    known.store(answer, std::memory_order_relaxed);
+  }
+  return answer == kYes;
+}
+
 void ModelBuilder::plan_lanes(const Chunks& chunks, LaneKind kind) {
   std::vector<std::uint64_t> keys;
   for (const Chunk& chunk : chunks) {
@@ -191,9 +218,8 @@ void ModelBuilder::plan_lanes(const Chunks& chunks, LaneKind kind) {
 
 void ModelBuilder::add_lane(LaneKind kind, std::uint64_t lane_key) {
   Lane& lane = model_->lanes.emplace_back();
-  lane.kind =
-      kind == LaneKind::kStream && (lane_key & kOperatorBit) != 0 ? LaneKind::kOperators : kind;
-  lane.device = static_cast<std::uint32_t>((lane_key & ~kOperatorBit) >> 32);
+  lane.kind = lane_kind_of(kind, lane_key);
+  lane.device = static_cast<std::uint32_t>((lane_key & ~(kOperatorBit | kGraphBit)) >> 32);
   lane.id = static_cast<std::uint32_t>(lane_key);
   lane_keys_.push_back(lane_key);
 }
@@ -299,6 +325,15 @@ void ModelBuilder::name_lanes() {
     return name.empty() ? fmt::format("thread {}", thread.tid) : name;
   };
   const bool has_ranks = num_ranks(tables) > 1;
+  const auto device_name = [&](const Lane& lane) -> std::string {
+    if (has_ranks) return fmt::format("Rank {} ", rank_of_device(tables, lane.device));
+    return tables.devices.size() > 1 ? fmt::format("GPU {} ", lane.device) : "";
+  };
+  const auto title = [&](const Lane& lane, std::string text) {
+    text = device_name(lane) + text;
+    text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+    return text;
+  };
   for (Lane& lane : model_->lanes) {
     const std::string count = format_count(static_cast<std::int64_t>(lane.num_slices()));
     switch (lane.kind) {
@@ -306,17 +341,15 @@ void ModelBuilder::name_lanes() {
       case LaneKind::kPhases: lane.title = "Phases"; break;
       case LaneKind::kModules: lane.title = "Modules"; break;
       case LaneKind::kStream:
-        lane.title =
-            has_ranks
-                ? fmt::format("Rank {} stream {}", rank_of_device(tables, lane.device), lane.id)
-            : tables.devices.size() > 1 ? fmt::format("GPU {} stream {}", lane.device, lane.id)
-                                        : fmt::format("Stream {}", lane.id);
+        lane.title = title(lane, fmt::format("stream {}", lane.id));
+        lane.note = count + " ops";
+        break;
+      case LaneKind::kGraph:
+        lane.title = title(lane, lane.id == kGraphCommunication ? "graph, communication" : "graph");
         lane.note = count + " ops";
         break;
       case LaneKind::kOperators:
-        lane.title = has_ranks
-                         ? fmt::format("Rank {} operators", rank_of_device(tables, lane.device))
-                         : "Operators";
+        lane.title = has_ranks ? title(lane, "operators") : "Operators";
         lane.note = count + " ops";
         break;
       case LaneKind::kRanges:

@@ -50,6 +50,8 @@ class ModelBuilder : public RowSink {
   };
   using Chunks = std::vector<Chunk>;
 
+  std::uint64_t lane_key_of(const GpuOp& op, NameId name);
+  bool is_communication(NameId name);
   void add_lane(LaneKind kind, std::uint64_t lane_key);
   void plan_lanes(const Chunks& chunks, LaneKind kind);
   void make_lane_rows(Lane& lane, std::uint64_t lane_key, Chunks& chunks);
@@ -63,6 +65,7 @@ class ModelBuilder : public RowSink {
   std::mutex mutex_;  // Of graph_node_ids.
   std::atomic<bool> has_graph_nodes_ = false;
   std::vector<std::uint8_t> is_operation_name_;
+  std::vector<std::uint8_t> communication_names_;  // By NameId: not known yet, no, yes.
   Chunks op_chunks_, api_chunks_, instance_chunks_;
   std::vector<std::uint64_t> lane_keys_;  // As model_->lanes.
 };

@@ -59,13 +59,14 @@ int rank_of(LaneKind kind) {
     case LaneKind::kSteps: return 0;
     case LaneKind::kPhases: return 1;
     case LaneKind::kModules: return 2;
-    case LaneKind::kStream: return 3;
-    case LaneKind::kOperators: return 4;
-    case LaneKind::kSyncs: return 5;
-    case LaneKind::kRanges: return 6;
-    case LaneKind::kCalls: return 7;
+    case LaneKind::kGraph: return 3;
+    case LaneKind::kStream: return 4;
+    case LaneKind::kOperators: return 5;
+    case LaneKind::kSyncs: return 6;
+    case LaneKind::kRanges: return 7;
+    case LaneKind::kCalls: return 8;
   }
-  return 8;
+  return 9;
 }
 
 }  // namespace

@@ -123,6 +123,7 @@ SliceFacts facts_of(const TraceModel& model, const SliceRef& ref) {
   facts.add("Starts", moment_text(model, slice.start_ns));
   switch (lane.kind) {
     case LaneKind::kStream:
+    case LaneKind::kGraph:
     case LaneKind::kOperators: add_operation(model, slice, facts); break;
     case LaneKind::kCalls: add_call(model, slice, facts); break;
     case LaneKind::kRanges:

@@ -24,6 +24,7 @@ enum class LaneKind : std::uint8_t {
   kPhases,     // Runs of operations of one phase on the busiest stream. Row: its first operation.
   kModules,    // The same of modules.
   kStream,     // Operations of one stream. Row: of Trace::gpu_ops.
+  kGraph,      // Nodes of CUDA graphs, whatever their streams: computation, or communication.
   kOperators,  // The same of a thread of a CPU arm.
   kRanges,     // Ranges of one thread. Row: of Trace::range_instances.
   kCalls,      // Calls of the runtime and driver of one thread. Row: of Trace::apis.
@@ -31,15 +32,19 @@ enum class LaneKind : std::uint8_t {
 };
 /// Do the slices of the lane stand for rows of Trace::gpu_ops?
 constexpr bool has_operations(LaneKind kind) {
-  return kind == LaneKind::kStream || kind == LaneKind::kOperators;
+  return kind == LaneKind::kStream || kind == LaneKind::kGraph || kind == LaneKind::kOperators;
 }
+
+/// `Lane::id` of a kGraph.
+inline constexpr std::uint32_t kGraphComputation = 0;
+inline constexpr std::uint32_t kGraphCommunication = 1;
 
 struct Lane {
   LaneKind kind = LaneKind::kStream;
   std::string title;  // "Stream 7"
   std::string note;   // "NVIDIA H200 · 12,345 operations"
   std::uint32_t device = 0;
-  std::uint32_t id = 0;        // Stream, or row of Trace::threads.
+  std::uint32_t id = 0;        // Stream, kGraph..., or row of Trace::threads.
   std::vector<SliceRow> rows;  // Overlapping slices are in different ones.
 
   std::size_t num_slices() const;

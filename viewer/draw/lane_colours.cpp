@@ -47,6 +47,7 @@ ToneColours call_colours(const Theme& theme) {
 ToneColours tone_colours(const Theme& theme, LaneKind kind) {
   switch (kind) {
     case LaneKind::kStream:
+    case LaneKind::kGraph:
     case LaneKind::kOperators: return kernel_colours(theme);
     case LaneKind::kSteps:
     case LaneKind::kPhases:
