@@ -8,8 +8,10 @@ import ctypes
 import mmap
 import os
 import pathlib
+import select
 import signal
 import threading
+import time
 
 import block_protocol
 import rank_place
@@ -18,6 +20,8 @@ MAGIC = 0x31307373656C7073
 RUNNING, DONE, FAILED, STOPPED = 1, 2, 3, 4
 WAITED_FOR_RANKS = "waited for the other ranks: "
 EXIT_STOPPED = 143  # As of a process that SIGTERM ended.
+EXIT_FAILED = 3
+WATCH_POLL_S = 0.5
 
 
 class Page(ctypes.Structure):
@@ -50,6 +54,9 @@ class NoProgress:
     def note_collective(self):
         pass
 
+    def note_steps_end(self):
+        pass
+
     def note_end(self, state, reason=""):
         pass
 
@@ -74,22 +81,40 @@ class RankProgress:
         self.page.state = RUNNING
         self.page.process_id = os.getpid()
         self.page.magic = MAGIC
-        self._watch_for_sigterm()
+        self.max_silence_s = None
+        self.noted_s = None  # When the last phase of a step began.
+        self._start_watching()
+
+    def end_if_silent(self, max_silence_s):
+        """From the first step on: a rank that begins no phase of a step for so long says that it
+        waited, and ends. For a backend that would kill the process without a word."""
+        self.max_silence_s = max_silence_s
 
     def note_step_begin(self):
+        self.noted_s = time.monotonic()
         self.page.num_steps += 1
 
     def note_range(self, name):
+        if self.noted_s is not None:
+            self.noted_s = time.monotonic()
         self.page.range = name.encode()[:63]
 
     def note_collective(self):
         self.page.num_collectives += 1
 
+    def note_steps_end(self):
+        self.noted_s = None
+
     def note_end(self, state, reason=""):
         self.page.reason = reason.encode(errors="replace")[:399]
         self.page.state = state
 
-    def _watch_for_sigterm(self):
+    def _is_silent(self):
+        noted_s = self.noted_s
+        return (self.max_silence_s is not None and noted_s is not None and
+                time.monotonic() - noted_s > self.max_silence_s)
+
+    def _start_watching(self):
         # Python's own handlers wait until the main thread is back from C++; the byte that C's
         # handler writes does not.
         reader, writer = os.pipe2(os.O_CLOEXEC)
@@ -98,10 +123,15 @@ class RankProgress:
         signal.signal(signal.SIGTERM, lambda *_: None)
 
         def watch():
-            while os.read(reader, 1) != bytes([signal.SIGTERM]):
-                pass
-            if self.page.state == RUNNING:
-                self.page.state = STOPPED
-            os._exit(EXIT_STOPPED)
+            while True:
+                is_ready = bool(select.select([reader], [], [], WATCH_POLL_S)[0])
+                if is_ready and os.read(reader, 1) == bytes([signal.SIGTERM]):
+                    if self.page.state == RUNNING:
+                        self.page.state = STOPPED
+                    os._exit(EXIT_STOPPED)
+                if self._is_silent():
+                    self.note_end(FAILED, f"{WAITED_FOR_RANKS}no phase of a step ended for "
+                                          f"{self.max_silence_s:.0f} s")
+                    os._exit(EXIT_FAILED)
 
         threading.Thread(target=watch, daemon=True).start()

@@ -31,7 +31,11 @@ COMM_HOOKS = {"bf16": default_hooks.bf16_compress_hook, "fp16": default_hooks.fp
 LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe",
              "Socket closed")
 TIMED_OUT = ("Timed out", "timed out", "timeout", "Timeout")
-EXIT_FAILED = 3
+# DDP's logger reads the events of its first ten iterations, and waits for the GPU in each. A passing
+# effect of a training run, which would be most of a short block.
+NUM_LOGGED_ITERATIONS = 11
+# After the arm's own patience: NCCL's watchdog aborts a process before it can say why.
+NCCL_EXTRA_TIMEOUT_S = 60
 
 
 def why_unsupported(config):
@@ -100,6 +104,10 @@ class Alone:
     def micro_step(self, is_last):
         return contextlib.nullcontext()
 
+    def num_passes_before_steps(self):
+        """How often forward and backward run before the first step, and leave no trace."""
+        return 0
+
     def as_rank_0_says(self, value):
         return value
 
@@ -135,10 +143,13 @@ class World(Alone):
         os.environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")
         os.environ.setdefault("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000")
         self.store = self._meet()
+        timeout_s = self.timeout_s
+        if is_cuda:
+            self.progress.end_if_silent(timeout_s)
+            timeout_s += NCCL_EXTRA_TIMEOUT_S
         torch.distributed.init_process_group(
             "nccl" if is_cuda else "gloo", store=torch.distributed.PrefixStore("ddp", self.store),
-            rank=self.rank, world_size=self.size,
-            timeout=datetime.timedelta(seconds=self.timeout_s))
+            rank=self.rank, world_size=self.size, timeout=datetime.timedelta(seconds=timeout_s))
         self.no_sync = config["no_sync"] == "on"
 
     def _meet(self):
@@ -181,6 +192,9 @@ class World(Alone):
         self.progress.note_collective()
         return contextlib.nullcontext()
 
+    def num_passes_before_steps(self):
+        return NUM_LOGGED_ITERATIONS if self.block["config"]["device"] == "cuda" else 0
+
     def as_rank_0_says(self, value):
         """Rank 0's whole number."""
         key = self._new_key()
@@ -190,6 +204,7 @@ class World(Alone):
         return int(self.store.get(key))
 
     def become_record_of_world(self, batches, num_steps, record):
+        self.progress.note_steps_end()
         record["evidence"]["ddp"] = self._evidence()
         key = self._new_key()
         if self.rank != 0:
@@ -213,7 +228,7 @@ class World(Alone):
     def end(self, record):
         if record["status"] in ("crash", "oom"):
             self.progress.note_end(rank_progress.FAILED, record["reason"])
-            os._exit(EXIT_FAILED)  # The others wait for it, and so would a clean end.
+            os._exit(rank_progress.EXIT_FAILED)  # The others wait for it, and so would a clean end.
         self.progress.note_end(rank_progress.DONE)
         if torch.distributed.is_initialized() and record["status"] != "unsupported":
             torch.distributed.destroy_process_group()
@@ -224,7 +239,7 @@ class World(Alone):
         text = str(error)
         if any(words in text for words in LOST_PEER):
             self.progress.note_end(rank_progress.STOPPED, line)
-            os._exit(EXIT_FAILED)
+            os._exit(rank_progress.EXIT_FAILED)
         return rank_progress.WAITED_FOR_RANKS + line if any(
             words in text for words in TIMED_OUT) else line
 

@@ -107,9 +107,12 @@ class EagerPass:
     def __init__(self, config, model, arm, world):
         self.loss_sum = world.distribute(config, model)
 
-    def prepare(self, run_pass):
+    def prepare(self, run_pass, num_passes):
         """Before the first step; `run_pass()` does forward and backward of the first batch and
-        leaves no trace. Returns `compile_ns` of the block, or None."""
+        leaves no trace. Runs it `num_passes` times at least. Returns `compile_ns` of the block, or
+        None."""
+        for _ in range(num_passes):
+            run_pass()
         return None
 
     def begin_step(self):
@@ -173,7 +176,7 @@ class TrainStep:
             self.accumulate(batch, num_loss_tokens)
             self.optimizer.zero_grad(set_to_none=True)
 
-        return self.passes.prepare(run_pass)
+        return self.passes.prepare(run_pass, self.world.num_passes_before_steps())
 
     def run(self, batch, num_loss_tokens):
         total = self.accumulate(batch, num_loss_tokens)

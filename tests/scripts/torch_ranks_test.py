@@ -62,6 +62,39 @@ class RankPlaceTest(unittest.TestCase):
         self.assertIn("MASTER_PORT is not", self.error_of(two | {"MASTER_ADDR": "host"}, 2))
 
 
+class RankProgressTest(unittest.TestCase):
+    def run_rank(self, code):
+        """Exit code, and what the page then says."""
+        with tempfile.TemporaryDirectory() as folder:
+            result = subprocess.run(
+                [sys.executable, "-B", "-c",
+                 f"import time, rank_progress; rank = rank_progress.RankProgress('{folder}', 1)\n"
+                 f"{code}"], cwd=ARMS, timeout=60, check=False)
+            data = (pathlib.Path(folder) / "rank1.progress").read_bytes()
+        return result.returncode, rank_progress.Page.from_buffer_copy(data)
+
+    def test_page_is_that_of_the_scheduler(self):
+        code, page = self.run_rank("rank.note_step_begin(); rank.note_range('backward')\n"
+                                   "rank.note_collective(); rank.note_end(rank_progress.DONE)")
+        self.assertEqual(code, 0)
+        # Offsets of the struct in harness/ranks/rank_progress.cpp.
+        magic, state, _, num_steps, num_collectives, name = struct.unpack("<8sIiqq8s",
+                                                                          bytes(page)[:40])
+        self.assertEqual((magic, state, num_steps, num_collectives, name),
+                         (b"spless01", rank_progress.DONE, 1, 1, b"backward"))
+        self.assertEqual(len(bytes(page)), 496)
+
+    def test_one_that_is_silent_in_a_step_ends(self):
+        code, page = self.run_rank("rank.end_if_silent(1); rank.note_step_begin(); time.sleep(50)")
+        self.assertEqual((code, page.state), (3, rank_progress.FAILED))
+        self.assertIn(b"waited for the other ranks: no phase of a step ended for 1 s", page.reason)
+
+    def test_one_that_is_silent_before_its_steps_goes_on(self):
+        code, page = self.run_rank("rank.end_if_silent(1); rank.note_range('x'); time.sleep(1.5)\n"
+                                   "rank.note_step_begin(); rank.note_steps_end(); time.sleep(1.5)")
+        self.assertEqual((code, page.state), (0, rank_progress.RUNNING))
+
+
 class WorldRecordTest(unittest.TestCase):
     def record(self, rank, **changes):
         steps = dict.fromkeys(block_protocol.StepArrays.NAMES, [1, 1]) | {
