@@ -34,9 +34,9 @@ class Page(ctypes.Structure):
 def note_failed_start(reason):
     """Of a rank that ends before it has read its block."""
     try:
-        block = block_protocol.read_block_config()
-        place = rank_place.place_in_block(os.environ, block.get("world_size", 1))
-        if place.world_size > 1:
+        place = rank_place.place_from(os.environ)
+        if place is not None and place.world_size > 1:
+            block = block_protocol.read_block_config()
             RankProgress(block["output_folder"], place.rank).note_end(FAILED, reason)
     except block_protocol.UsageError:
         pass  # The reason stands on standard error as well.

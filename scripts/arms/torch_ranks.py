@@ -31,7 +31,7 @@ COMM_HOOKS = {"bf16": default_hooks.bf16_compress_hook, "fp16": default_hooks.fp
 LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe",
              "Socket closed")
 TIMED_OUT = ("Timed out", "timed out", "timeout", "Timeout")
-# DDP's logger reads the events of its first ten iterations, and waits for the GPU in each. A passing
+# DDP's logger reads the events of its first ten iterations, waiting for the GPU in each. A passing
 # effect of a training run, which would be most of a short block.
 NUM_LOGGED_ITERATIONS = 11
 # After the arm's own patience: NCCL's watchdog aborts a process before it can say why.
