@@ -15,8 +15,9 @@ std::string published(const std::string& name) {
 
 TEST(PlanVerb, PredictsThePeaksOfEveryPublishedArm) {
   CliWorld world;
-  for (const char* bundle : {"h200-gpt2-124m", "h200-gpt2-124m-toggles", "h200-aa20-micro8",
-                             "h200-gpt2-124m-beside-torch"}) {
+  for (const char* bundle :
+       {"h200-gpt2-124m", "h200-gpt2-124m-toggles", "h200-gpt2-124m-beside-torch",
+        "h200-aa20-graph", "h200-reducer", "h200-tracing-graph", "h200x2-gpt2-124m"}) {
     const CliResult result = world.run({"plan", "--check", published(bundle), "--json"});
     ASSERT_EQ(result.exit_code, 0) << bundle << ": " << result.out << result.err;
     for (const nlohmann::json& arm : nlohmann::json::parse(result.out)) {

@@ -10,10 +10,6 @@
 namespace steplens {
 namespace {
 
-bool is_of_host(LaneKind kind) {
-  return kind == LaneKind::kRanges || kind == LaneKind::kCalls || kind == LaneKind::kSyncs;
-}
-
 // Where a step lies for lanes of that kind: on the device, or as the host saw it.
 std::optional<Interval> step_of(const TraceModel& model, LaneKind kind, int step) {
   if (step < 0 || step >= model.num_steps()) return std::nullopt;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -73,11 +74,13 @@ int rank_of_lane(const Trace& tables, const Lane& lane) {
   return 0;
 }
 
-// One group of lanes a rank, in the order of the ranks.
+// One group of lanes a rank, in the order of the ranks: first what ran on the devices, then what
+// the hosts did, which is folded away until it is asked for.
 void group_by_rank(TraceModel& model) {
   if (num_ranks(model.tables) == 1) return;
-  std::ranges::stable_sort(model.lanes, {},
-                           [&](const Lane& lane) { return rank_of_lane(model.tables, lane); });
+  std::ranges::stable_sort(model.lanes, {}, [&](const Lane& lane) {
+    return std::pair(is_of_host(lane.kind), rank_of_lane(model.tables, lane));
+  });
 }
 
 }  // namespace
@@ -345,7 +348,7 @@ void ModelBuilder::name_lanes() {
         lane.note = count + " ops";
         break;
       case LaneKind::kGraph:
-        lane.title = title(lane, lane.id == kGraphCommunication ? "graph, communication" : "graph");
+        lane.title = title(lane, lane.id == kGraphCommunication ? "communication" : "graph");
         lane.note = count + " ops";
         break;
       case LaneKind::kOperators:

@@ -35,6 +35,11 @@ constexpr bool has_operations(LaneKind kind) {
   return kind == LaneKind::kStream || kind == LaneKind::kGraph || kind == LaneKind::kOperators;
 }
 
+/// Is it about what the host did, on its clock?
+constexpr bool is_of_host(LaneKind kind) {
+  return kind == LaneKind::kRanges || kind == LaneKind::kCalls || kind == LaneKind::kSyncs;
+}
+
 /// `Lane::id` of a kGraph.
 inline constexpr std::uint32_t kGraphComputation = 0;
 inline constexpr std::uint32_t kGraphCommunication = 1;

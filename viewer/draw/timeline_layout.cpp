@@ -24,10 +24,6 @@ std::string key_of(const TimelineItem& item, const TimelineSide& side) {
   return fmt::format("{}/{}/{}/{}", item.side, static_cast<int>(lane.kind), lane.device, lane.id);
 }
 
-bool is_of_host(LaneKind kind) {
-  return kind == LaneKind::kRanges || kind == LaneKind::kCalls || kind == LaneKind::kSyncs;
-}
-
 // With two arms counters and the host's lanes are folded away: what differs on the device is looked
 // at first, and both arms are to fit on a screen.
 bool is_collapsed_by_default(const TimelineItem& item, const std::vector<TimelineSide>& sides) {
