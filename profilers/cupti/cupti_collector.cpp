@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <exception>
 #include <limits>
 #include <utility>
 
@@ -68,7 +70,11 @@ CuptiCollector::CuptiCollector(const CuptiApi& cupti, StringTable& names, RangeR
 }
 
 CuptiCollector::~CuptiCollector() {
-  stop();
+  try {
+    stop();
+  } catch (const std::exception& error) {  // No memory left for the counters, or no thread to join.
+    std::fprintf(stderr, "steplens: the trace could not be ended: %s\n", error.what());
+  }
   if (subscriber_ != nullptr) cupti_.unsubscribe(subscriber_);
   CuptiCollector* self = this;
   live_collector.compare_exchange_strong(self, nullptr);

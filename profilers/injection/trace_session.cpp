@@ -128,6 +128,7 @@ void TraceSession::end_step(std::int64_t /*step_number*/) {
 
 // The device finishes the window's work while its records still arrive; only then is it cut off.
 void TraceSession::close_window() {
+  if (!window_) return;
   ranges_.push(0, kFenceRangeName);
   if (collector_ != nullptr || sampler_ != nullptr) fence_();
   ranges_.pop(0);
@@ -138,6 +139,7 @@ void TraceSession::close_window() {
 }
 
 void TraceSession::write() {
+  if (!window_) return;
   RawRecords raw;
   GraphNodeOrigins origins;
   if (collector_ != nullptr) {

@@ -87,7 +87,7 @@ RangeRecorder::ThreadState& RangeRecorder::this_thread() {
     ThreadState* state = nullptr;
   };
   thread_local Cached cached;
-  if (cached.serial == serial_) return *cached.state;
+  if (cached.state != nullptr && cached.serial == serial_) return *cached.state;
   const std::uint64_t tid = this_tid();
   const std::lock_guard lock(mutex_);
   // A thread that alternates between two recorders comes by here often: tests do.

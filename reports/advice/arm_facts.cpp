@@ -1,6 +1,7 @@
 #include "reports/advice/arm_facts.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -32,9 +33,10 @@ ArmFacts::ArmFacts(const AdviceInput& input) : input_(input) {
     return;
   }
   step_ns_ = breakdown_->mean_step_ns();
-  if (!is_distorted(*input.trace)) return;
+  const std::optional<double> untraced_step_ns = input.trace->throughput_step_ns;
+  if (!untraced_step_ns || !is_distorted(*input.trace)) return;
   const double idle_ns = per_step(breakdown_->total.idle_ns);
-  step_ns_ = *input.trace->throughput_step_ns;
+  step_ns_ = *untraced_step_ns;
   const double fitting_ns = std::max(0.0, step_ns_ - per_step(breakdown_->total.busy_ns()));
   if (idle_ns > fitting_ns) idle_scale_ = fitting_ns / idle_ns;
 }
