@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMagic = 0x31307373656c7073;  // "splens01" and a version.
+constexpr std::uint64_t kMagic = 0x31307373656c7073;  // "spless01" and a version.
 
 // As it lies in the file. A reader may see a range's name half replaced: it is only shown.
 struct Page {
