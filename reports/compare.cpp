@@ -180,9 +180,10 @@ ArmComparison compare_arm(const Bundle& baseline, const ArmResult& baseline_row,
   if (baseline_row.effect_ratio && candidate_row.effect_ratio) {
     arm.effect_ratio_ratio = *candidate_row.effect_ratio / *baseline_row.effect_ratio;
   }
-  if (baseline_row.peak_allocated_bytes.value_or(0) > 0 && candidate_row.peak_allocated_bytes) {
+  const std::int64_t baseline_peak_bytes = baseline_row.peak_allocated_bytes.value_or(0);
+  if (baseline_peak_bytes > 0 && candidate_row.peak_allocated_bytes) {
     arm.peak_ratio = static_cast<double>(*candidate_row.peak_allocated_bytes) /
-                     static_cast<double>(*baseline_row.peak_allocated_bytes);
+                     static_cast<double>(baseline_peak_bytes);
   }
   judge(options, arm);
   judge_memory(options, arm);

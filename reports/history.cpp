@@ -66,12 +66,17 @@ auto history_key(const HistoryRow& row) { return std::tie(row.model, row.device,
 // Compares each interval with the last one before it.
 void find_changes(std::vector<HistoryRow>& rows) {
   const HistoryRow* before = nullptr;
+  double low_before = 0;
+  double high_before = 0;
   for (HistoryRow& row : rows) {
     if (before != nullptr && history_key(*before) != history_key(row)) before = nullptr;
     if (!row.effect_low_ratio || !row.effect_high_ratio) continue;
-    row.has_changed = before != nullptr && (*row.effect_low_ratio > *before->effect_high_ratio ||
-                                            *row.effect_high_ratio < *before->effect_low_ratio);
+    const double low = *row.effect_low_ratio;
+    const double high = *row.effect_high_ratio;
+    row.has_changed = before != nullptr && (low > high_before || high < low_before);
     before = &row;
+    low_before = low;
+    high_before = high;
   }
 }
 

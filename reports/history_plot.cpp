@@ -41,8 +41,8 @@ std::string history_svg(const History& history) {
   for (const HistoryRow& row : history.rows) {
     if (!is_drawn(row)) continue;
     rows.push_back(&row);
-    low = std::min(low, percent_of(*row.effect_low_ratio));
-    high = std::max(high, percent_of(*row.effect_high_ratio));
+    low = std::min(low, percent_of(row.effect_low_ratio.value_or(1)));
+    high = std::max(high, percent_of(row.effect_high_ratio.value_or(1)));
   }
   if (rows.empty()) return {};
   const double margin = 0.04 * std::max(high - low, 0.01);
@@ -66,15 +66,15 @@ std::string history_svg(const History& history) {
     const std::string_view colour = swatch_of(row->verdict).colour;
     const double middle = y + kRowHeight / 2;
     body += svg_text(kNamesWidth - 10, middle + 4, "end", label_of(*row), kMutedColour, 12);
-    body += svg_line(x_of(percent_of(*row->effect_low_ratio)), middle,
-                     x_of(percent_of(*row->effect_high_ratio)), middle, colour, 2.5);
-    const double x = x_of(percent_of(*row->effect_ratio));
+    body += svg_line(x_of(percent_of(row->effect_low_ratio.value_or(1))), middle,
+                     x_of(percent_of(row->effect_high_ratio.value_or(1))), middle, colour, 2.5);
+    const double x = x_of(percent_of(row->effect_ratio.value_or(1)));
     body += svg_rect(x - 4, middle - 4, 8, 8, colour, label_of(*row));
-    body +=
-        svg_text(kNamesWidth + kPlotWidth + 10, middle + 4, "start",
-                 format_effect(*row->effect_ratio, row->effect_low_ratio, row->effect_high_ratio) +
-                     (row->has_changed ? " *" : ""),
-                 kInkColour, 12);
+    body += svg_text(kNamesWidth + kPlotWidth + 10, middle + 4, "start",
+                     format_effect(row->effect_ratio.value_or(1), row->effect_low_ratio,
+                                   row->effect_high_ratio) +
+                         (row->has_changed ? " *" : ""),
+                     kInkColour, 12);
     y += kRowHeight;
   }
   const double width = kNamesWidth + kPlotWidth + kTextWidth;

@@ -191,8 +191,8 @@ std::optional<Finding> find_idle_tensor_cores(const ArmFacts& facts) {
   const double plain_ns = sum_ns(facts, plain);
   const CounterUse* use = find_counter(facts, "tensor_active");
   const double gemm_ns = facts.category_ns(KernelCategory::kGemm);
-  const bool counter_says =
-      use != nullptr && *use->mean < kMaxIdleTensorUse && facts.share(gemm_ns) >= kMinGemmShare;
+  const bool counter_says = use != nullptr && use->mean.value_or(1) < kMaxIdleTensorUse &&
+                            facts.share(gemm_ns) >= kMinGemmShare;
   const bool names_say = facts.share(plain_ns) >= kMinSlowGemmShare;
   if (!counter_says && !names_say) return std::nullopt;
   Finding finding;
@@ -206,7 +206,7 @@ std::optional<Finding> find_idle_tensor_cores(const ArmFacts& facts) {
         {.kind = EvidenceKind::kCounter,
          .key = use->name,
          .text = fmt::format("tensor pipes active: {} of their peak on average",
-                             format_percent(*use->mean))});
+                             format_percent(use->mean.value_or(0)))});
   }
   finding.max_gain_ratio = facts.gain_without(names_say ? plain_ns : gemm_ns);
   finding.bound = names_say ? "the step without these kernels" : "the step without its products";
@@ -246,10 +246,10 @@ std::optional<Finding> find_memory_bound(const ArmFacts& facts) {
               finding);
   for (const std::string_view name : {"dram_read", "dram_write"}) {
     if (const CounterUse* use = find_counter(facts, name)) {
-      finding.evidence.push_back(
-          {.kind = EvidenceKind::kCounter,
-           .key = use->name,
-           .text = fmt::format("{}: {} of its peak on average", name, format_percent(*use->mean))});
+      finding.evidence.push_back({.kind = EvidenceKind::kCounter,
+                                  .key = use->name,
+                                  .text = fmt::format("{}: {} of its peak on average", name,
+                                                      format_percent(use->mean.value_or(0)))});
     }
   }
   finding.max_gain_ratio = facts.gain_without(passes_ns);

@@ -36,12 +36,14 @@ double short_kernels_ns(const ArmFacts& facts) {
 // The fewest micro-steps whose micro-batch fits, from a peak that grows no faster than the
 // micro-batch. 0: none fits, or it is unknown.
 std::int64_t fewest_micro_steps(const AdviceInput& input) {
+  if (!input.row->peak_allocated_bytes || !input.device_memory_bytes) return 0;
   const std::int64_t now = input.config->num_accumulation;
   const auto peak = static_cast<double>(*input.row->peak_allocated_bytes);
   const double limit = kMaxFilledRatio * static_cast<double>(*input.device_memory_bytes);
   for (const std::int64_t fewer : {1, 2, 4, 8, 16}) {
     if (fewer >= now || now % fewer != 0) continue;
-    if (peak * static_cast<double>(now / fewer) <= limit) return fewer;
+    const std::int64_t growth = now / fewer;
+    if (peak * static_cast<double>(growth) <= limit) return fewer;
   }
   return 0;
 }
@@ -65,7 +67,7 @@ Evidence clock_evidence(const AdviceInput& input, double clock_mhz) {
   const CounterUse* use = clock_counter(input);
   std::string text =
       fmt::format("SM clock: {} MHz of {} MHz{}", format_significant(clock_mhz),
-                  format_significant(*input.max_sm_clock_mhz),
+                  format_significant(input.max_sm_clock_mhz.value_or(clock_mhz)),
                   use == nullptr ? "" : ", sampled every 100 us in the backward pass");
   if (use != nullptr && input.row != nullptr && input.row->mean_sm_clock_mhz) {
     text += fmt::format(" (NVML says {} MHz)", format_significant(*input.row->mean_sm_clock_mhz));

@@ -166,6 +166,7 @@ void add_aggregates(const std::string& name, std::size_t family,
                     const std::vector<Repetition>& repetitions, ordered_json& rows) {
   const auto values_of = [&](auto member) {
     std::vector<double> values;
+    values.reserve(repetitions.size());
     for (const Repetition& repetition : repetitions) values.push_back(repetition.*member);
     return values;
   };

@@ -81,6 +81,7 @@ std::string cell_html(const std::string& cell, std::size_t column, Align align) 
 
 std::string table_html(const Table& table, std::string_view label) {
   std::vector<std::string> headers;
+  headers.reserve(table.columns.size());
   for (const Column& column : table.columns) headers.push_back(svg_escaped(column.header));
   // Can be scrolled by keyboard, and says what it is.
   std::string text = fmt::format(

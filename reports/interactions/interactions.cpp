@@ -52,6 +52,7 @@ std::optional<Contrast> contrast_of(const Bundle& bundle, const Arm& cell) {
 
 std::vector<double> values_in(const LogRates& values, const std::vector<int>& rounds) {
   std::vector<double> result;
+  result.reserve(rounds.size());
   for (const int round : rounds) result.push_back(values.at(round));
   return result;
 }
@@ -106,6 +107,7 @@ std::vector<Interaction> compute_interactions(const Bundle& bundle, const Verdic
   std::vector<double> p_adjusted;
   if (std::ssize(shared) >= rule.min_rounds) {
     std::vector<std::vector<double>> family;
+    family.reserve(contrasts.size());
     for (const Contrast& contrast : contrasts) family.push_back(values_in(contrast.values, shared));
     p_adjusted = step_down_max_t(family, bundle.manifest.seed);
   }
