@@ -277,7 +277,7 @@ BlockOutcome BlockRunner::run_in(const BlockTask& task, const fs::path& folder) 
 }
 
 void BlockRunner::start_ahead(std::span<const Arm* const> arms) {
-  if (!settings_.loads_ahead || !site_.start_waiting) return;
+  if (!settings_.starts_ahead || !site_.start_waiting) return;
   const double start_s = site_.now_s();
   for (const Arm* arm : arms) {
     const auto command = settings_.commands.find(arm->name);
@@ -294,7 +294,7 @@ ProcessResult BlockRunner::run_process(const ProcessSpec& spec, const BlockConfi
   if (config.world_size > 1) return run_ranks(spec, config.world_size);
   const bool is_worker = spec.command == settings_.worker_command;
   std::unique_ptr<WaitingProcess> process;
-  if (is_worker && settings_.starts_ahead) {
+  if (is_worker && settings_.starts_ahead && !settings_.device_id.empty()) {
     // Now, not later: it has loaded its libraries before this block begins to measure.
     ahead_.start_worker(kWorkerKey, spec);
     process = ahead_.take(kWorkerKey);

@@ -40,11 +40,10 @@ struct BlockSettings {
   RankLauncher launcher;  // For blocks of several ranks.
   double timeout_s = 600;
   double origin_unix_s = 0;  // When the matrix began.
-  /// The next worker is started while this block starts, and loads its libraries meanwhile. Not on
-  /// a CPU, whose cores are what is measured.
+  /// Processes are started before their block (AheadProcesses): external programs that can wait
+  /// before their round; on a GPU also the next worker, while this block starts. Not on a CPU,
+  /// whose cores are what is measured.
   bool starts_ahead = false;
-  /// External programs that can wait (AheadProcesses) are started before their round.
-  bool loads_ahead = false;
   bool keeps_logs = false;  // output.log in each block's folder; it may name this machine.
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,6 +37,15 @@ T json_field_or(const nlohmann::json& json, std::string_view source, std::string
     return fallback;
   }
   return json_field<T>(json, source, name);
+}
+
+/// A member that is a finite number; absent where there is none.
+inline std::optional<double> number_at(const nlohmann::json& json, std::string_view name) {
+  if (!json.is_object()) return std::nullopt;
+  const auto it = json.find(name);
+  if (it == json.end() || !it->is_number()) return std::nullopt;
+  const auto value = it->get<double>();
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 /// Refuses a file written by a newer program.

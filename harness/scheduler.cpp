@@ -428,19 +428,17 @@ RunOutcome run_plan(const Plan& plan, const RunOptions& options, const RunSite& 
   Manifest& manifest = writer->manifest();
   manifest.notes.insert(manifest.notes.end(), notes.begin(), notes.end());
   if (options.is_resume) write_resume_memory(options.memory_path, memory);
-  Session session(
-      options, site, progress, *writer, device,
-      {.worker_command = options.worker_command,
-       .commands = memory.commands,
-       .data_path = memory.data_path,
-       .device_id = device.gpu_uuid,
-       .launcher = launcher,
-       .timeout_s = options.block_timeout_s,
-       .origin_unix_s = unix_time_of(manifest.created_utc),
-       // A worker started ahead has no block's folder for its log yet.
-       .starts_ahead = !device.gpu_uuid.empty() && !options.keeps_logs && world_size == 1,
-       .loads_ahead = !options.keeps_logs && world_size == 1,
-       .keeps_logs = options.keeps_logs});
+  Session session(options, site, progress, *writer, device,
+                  {.worker_command = options.worker_command,
+                   .commands = memory.commands,
+                   .data_path = memory.data_path,
+                   .device_id = device.gpu_uuid,
+                   .launcher = launcher,
+                   .timeout_s = options.block_timeout_s,
+                   .origin_unix_s = unix_time_of(manifest.created_utc),
+                   // A worker started ahead has no block's folder for its log yet.
+                   .starts_ahead = !options.keeps_logs && world_size == 1,
+                   .keeps_logs = options.keeps_logs});
   if (options.is_resume) session.take_over(earlier);
   writer->write_session({{"boot_id", site.boot_id}, {"machine_id", device.machine_id}});
   const RunOutcome outcome = session.run();

@@ -11,6 +11,7 @@
 
 #include "harness/error.h"
 #include "harness/flops.h"
+#include "harness/json_field.h"
 #include "harness/statistics.h"
 #include "reports/format.h"
 #include "reports/guards.h"
@@ -44,13 +45,6 @@ std::optional<double> finite(double value) {
 
 std::optional<double> finite_or_absent(std::optional<double> value) {
   return value ? finite(*value) : std::nullopt;
-}
-
-std::optional<double> number_at(const json& object, std::string_view key) {
-  if (!object.is_object()) return std::nullopt;
-  const auto it = object.find(key);
-  if (it == object.end() || !it->is_number()) return std::nullopt;
-  return finite(it->get<double>());
 }
 
 // The numbers that the blocks state; a block that states none is left out.

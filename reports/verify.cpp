@@ -428,11 +428,19 @@ void check_git(const fs::path& folder, const Manifest& manifest, Problems& probl
 
 }  // namespace
 
+std::vector<std::string> value_differences(const json& stored, const json& expected,
+                                           double tolerance_ratio) {
+  Problems found;
+  compare_values(stored, expected, "", tolerance_ratio, found);
+  return found;
+}
+
 std::vector<std::string> differences(const json& stored, const json& expected,
                                      double tolerance_ratio) {
   Problems found;
   check_fixed_fields(stored, found);
-  compare_values(stored, expected, "", tolerance_ratio, found);
+  const Problems of_values = value_differences(stored, expected, tolerance_ratio);
+  found.insert(found.end(), of_values.begin(), of_values.end());
   return found;
 }
 

@@ -34,5 +34,8 @@ std::vector<std::string> verify(const std::filesystem::path& bundle,
 /// that every version has; free text is not compared.
 std::vector<std::string> differences(const nlohmann::json& stored, const nlohmann::json& expected,
                                      double tolerance_ratio);
+/// The same of any document, none of whose fields every version has.
+std::vector<std::string> value_differences(const nlohmann::json& stored,
+                                           const nlohmann::json& expected, double tolerance_ratio);
 
 }  // namespace steplens

@@ -1,7 +1,6 @@
 #include "reports/verify_series.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -26,29 +25,6 @@ std::vector<fs::path> bundles_in(const fs::path& folder) {
   return bundles;
 }
 
-bool agree(const nlohmann::json& a, const nlohmann::json& b, double tolerance_ratio) {
-  if (!a.is_number() || !b.is_number()) return a == b;
-  const double first = a.get<double>();
-  const double second = b.get<double>();
-  return std::abs(first - second) <= tolerance_ratio * std::max(std::abs(first), std::abs(second));
-}
-
-// Where the stored results of a sweep differ from those that its blocks give. Values that only one
-// of the two has are left alone: other versions write others.
-std::vector<std::string> sweep_differences(const nlohmann::json& stored,
-                                           const nlohmann::json& expected, double tolerance_ratio) {
-  std::vector<std::string> found;
-  const nlohmann::json flat = stored.flatten();
-  const nlohmann::json flat_expected = expected.flatten();
-  for (const auto& [path, value] : flat_expected.items()) {
-    const auto it = flat.find(path);
-    if (it == flat.end() || agree(*it, value, tolerance_ratio)) continue;
-    found.push_back(fmt::format("{}: {}: stored {}, recomputed {}", kSweepResultsName, path,
-                                it->dump(), value.dump()));
-  }
-  return found;
-}
-
 }  // namespace
 
 std::vector<std::string> verify_series(const fs::path& folder, const VerifyOptions& options) {
@@ -63,10 +39,11 @@ std::vector<std::string> verify_series(const fs::path& folder, const VerifyOptio
     }
   }
   if (is_sweep(folder) && fs::exists(folder / kSweepResultsName)) {
-    const std::vector<std::string> found =
-        sweep_differences(read_json(folder / kSweepResultsName), to_json(compute_sweep(folder)),
-                          options.tolerance_ratio);
-    problems.insert(problems.end(), found.begin(), found.end());
+    for (const std::string& difference :
+         value_differences(read_json(folder / kSweepResultsName), to_json(compute_sweep(folder)),
+                           options.tolerance_ratio)) {
+      problems.push_back(fmt::format("{}: {}", kSweepResultsName, difference));
+    }
   }
   return problems;
 }

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/files.h"
+#include "harness/json_field.h"
 #include "harness/run_site.h"
 #include "harness/statistics.h"
 #include "reports/export/csv.h"
@@ -117,12 +118,6 @@ void add_effects(const Results& results, double end_s, MlLog& log) {
 }
 
 // ---- Google Benchmark. ----
-
-std::optional<double> number_at(const json& object, const char* key) {
-  if (!object.is_object()) return std::nullopt;
-  const auto it = object.find(key);
-  return it != object.end() && it->is_number() ? std::optional(it->get<double>()) : std::nullopt;
-}
 
 struct Repetition {
   double real_time_ns = 0;

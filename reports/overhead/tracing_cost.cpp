@@ -4,6 +4,7 @@
 #include <map>
 #include <string_view>
 
+#include "harness/json_field.h"
 #include "harness/statistics.h"
 #include "reports/pairs.h"
 
@@ -13,12 +14,10 @@ namespace {
 constexpr std::string_view kTorchEager = "torch-eager";  // scripts/arms
 constexpr std::string_view kTorchProfiler = "torch-profiler";
 
-double number_at(const nlohmann::json& object, std::string_view outer, std::string_view inner) {
-  if (!object.is_object()) return NAN;
-  const auto group = object.find(outer);
-  if (group == object.end() || !group->is_object()) return NAN;
-  const auto value = group->find(inner);
-  return value != group->end() && value->is_number() ? value->get<double>() : NAN;
+// Of a block's evidence: a number in one of its groups.
+std::optional<double> evidence_at(const BlockRecord& block, const char* group, const char* name) {
+  if (!block.evidence.is_object() || !block.evidence.contains(group)) return std::nullopt;
+  return number_at(block.evidence.at(group), name);
 }
 
 // Median over the blocks that say it.
@@ -26,17 +25,18 @@ template <typename Get>
 std::optional<double> median_of(const std::vector<const BlockRecord*>& blocks, Get get) {
   std::vector<double> values;
   for (const BlockRecord* block : blocks) {
-    const double value = get(*block);
-    if (std::isfinite(value)) values.push_back(value);
+    if (const std::optional<double> value = get(*block)) values.push_back(*value);
   }
   if (values.empty()) return std::nullopt;
   return median(values);
 }
 
-double num_kernels_of(const BlockRecord& block) {
-  const double of_collector = number_at(block.evidence, "counters", "traced_kernels");
-  if (of_collector > 0) return of_collector / static_cast<double>(block.steps.size());
-  return number_at(block.evidence, "profiler", "num_kernels");
+std::optional<double> num_kernels_of(const BlockRecord& block) {
+  const auto of_collector = evidence_at(block, "counters", "traced_kernels");
+  if (of_collector && *of_collector > 0) {
+    return *of_collector / static_cast<double>(block.steps.size());
+  }
+  return evidence_at(block, "profiler", "num_kernels");
 }
 
 std::optional<TracingCost> cost_of(const Bundle& bundle, std::string_view arm,
@@ -93,10 +93,10 @@ TracingCosts compute_tracing_costs(const Bundle& bundle) {
     costs.of_torch_profiler = cost_of(bundle, kTorchProfiler, kTorchEager);
     const std::vector<const BlockRecord*> blocks = usable_blocks(bundle, kTorchProfiler);
     costs.torch_profiler_kernel_ns = median_of(blocks, [](const BlockRecord& block) {
-      return number_at(block.evidence, "profiler", "kernel_ns");
+      return evidence_at(block, "profiler", "kernel_ns");
     });
     costs.torch_profiler_num_kernels = median_of(blocks, [](const BlockRecord& block) {
-      return number_at(block.evidence, "profiler", "num_kernels");
+      return evidence_at(block, "profiler", "num_kernels");
     });
   }
   return costs;
