@@ -10,6 +10,7 @@
 
 #include "harness/error.h"
 #include "harness/step_counts.h"
+#include "kernels/graph/memset_nodes.h"
 #include "workloads/evidence.h"
 #include "workloads/ranges.h"
 
@@ -88,11 +89,13 @@ class GraphExecutor final : public StepExecutor {
     // As torch.cuda.graph does: the graph's pool takes memory of its own, and what the eager steps
     // had cached would lie beside it for good.
     c10::cuda::CUDACachingAllocator::emptyCache();
-    graph_ = std::make_unique<at::cuda::CUDAGraph>();
+    graph_ = std::make_unique<at::cuda::CUDAGraph>(/*keep_graph=*/true);
     // Thread-local: the loader thread and NVML polling may make CUDA calls meanwhile.
     graph_->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
     train_step_.run(inputs_);
     graph_->capture_end();
+    count_event("graph_memsets_replaced", replace_memset_nodes(graph_->raw_cuda_graph()));
+    graph_->instantiate();
     train_step_.count_replayed_step(-1);  // Captured, not run.
     compile_ns_ = std::chrono::duration_cast<std::chrono::nanoseconds>(
                       std::chrono::steady_clock::now() - start)
