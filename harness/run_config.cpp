@@ -279,6 +279,8 @@ constexpr ConfigField kFields[] = {
     SL_REAL("max_grad_norm", max_grad_norm, 1e9, kReal, "clip of the whole gradient's L2 norm"),
     SL_REAL("norm_epsilon", norm_epsilon, 1.0, kRatio, "RMSNorm epsilon"),
     SL_REAL("rope_base", rope_base, 1e12, kReal, "base of the rotary embedding"),
+    SL_REAL("dropout", dropout, 0.99, "a number from 0 to 0.99",
+            "probability that an element is dropped of what attention or MLP adds to the stream"),
 };
 
 #undef SL_ENUM

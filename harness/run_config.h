@@ -87,6 +87,7 @@ struct RunConfig {
   double max_grad_norm = 1.0;  // One clip per optimizer step, on the whole gradient.
   double norm_epsilon = 1e-5;
   double rope_base = 10000.0;
+  double dropout = 0;  // Probability, of what a block's halves add to the residual stream.
 
   bool operator==(const RunConfig&) const = default;
 };

@@ -51,7 +51,7 @@ at::ScalarType product_type(const RunConfig& config) {
 }  // namespace
 
 at::Tensor ResidualStream::sum() const {
-  return pending_BTC.defined() ? x_BTC + pending_BTC : x_BTC;
+  return pending_BTC.defined() ? x_BTC + drop_out(pending_BTC, dropout) : x_BTC;
 }
 
 Model::Model(const RunConfig& config) : config_(config) {
@@ -129,7 +129,7 @@ Model::Normed Model::norm(const ResidualStream& stream, const at::Tensor& weight
   const ScopedRange range("norm");
   if (config_.norm == Operators::kFused) {
     NormedStream normed = fused_norm(stream.x_BTC, stream.pending_BTC, weight_C,
-                                     config_.norm_epsilon, product_type(config_));
+                                     config_.norm_epsilon, product_type(config_), stream.dropout);
     return {.x_BTC = std::move(normed.stream_BTC), .h_BTC = std::move(normed.normed_BTC)};
   }
   at::Tensor x_BTC = stream.sum();
@@ -137,9 +137,20 @@ Model::Normed Model::norm(const ResidualStream& stream, const at::Tensor& weight
   return {.x_BTC = std::move(x_BTC), .h_BTC = std::move(h_BTC)};
 }
 
-ResidualStream Model::added(const at::Tensor& x_BTC, const at::Tensor& branch_BTC) const {
-  if (config_.norm == Operators::kFused) return {.x_BTC = x_BTC, .pending_BTC = branch_BTC};
-  return {.x_BTC = x_BTC + branch_BTC};
+DropoutSite Model::dropout_site(std::size_t layer_index, std::int64_t half) const {
+  const std::int64_t calls_per_pass = 2 * config_.shape.num_layers;
+  const std::int64_t call = 2 * static_cast<std::int64_t>(layer_index) + half;
+  return {.probability = config_.dropout,
+          .seed = config_.seed,
+          .call_index = static_cast<std::uint32_t>(pass_index_ * calls_per_pass + call),
+          .step_index = step_index_};
+}
+
+ResidualStream Model::added(const at::Tensor& x_BTC, const at::Tensor& branch_BTC,
+                            const DropoutSite& site) const {
+  const ResidualStream stream = {.x_BTC = x_BTC, .pending_BTC = branch_BTC, .dropout = site};
+  if (config_.norm == Operators::kFused) return stream;
+  return {.x_BTC = stream.sum()};
 }
 
 at::Tensor Model::attention(const at::Tensor& h_BTC, const at::Tensor& wqkv) const {
@@ -182,11 +193,13 @@ ResidualStream Model::block(std::size_t layer_index, const ResidualStream& strea
   {
     const Normed normed = norm(stream, weights[0]);
     const ScopedRange attention_range("attention");
-    middle = added(normed.x_BTC, at::linear(attention(normed.h_BTC, weights[1]), weights[2]));
+    middle = added(normed.x_BTC, at::linear(attention(normed.h_BTC, weights[1]), weights[2]),
+                   dropout_site(layer_index, 0));
   }
   const Normed normed = norm(middle, weights[3]);
   const ScopedRange mlp("mlp");
-  return added(normed.x_BTC, at::linear(gated(at::linear(normed.h_BTC, weights[4])), weights[5]));
+  return added(normed.x_BTC, at::linear(gated(at::linear(normed.h_BTC, weights[4])), weights[5]),
+               dropout_site(layer_index, 1));
 }
 
 at::Tensor Model::head_loss(const at::Tensor& h_BTC, const at::Tensor& targets_BT,

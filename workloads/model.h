@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "harness/run_config.h"
+#include "workloads/dropout.h"
 #include "workloads/loss_weight.h"
 
 namespace steplens {
@@ -24,17 +25,19 @@ struct Parameter {
   bool has_master() const { return !value.is_same(master); }
 };
 
-/// The residual stream between two parts of the model: x + pending. What a block adds last may wait
-/// for the norm that reads it, which then adds in the same pass.
+/// The residual stream between two parts of the model: x + dropped out pending. What a block adds
+/// last may wait for the norm that reads it, which then drops and adds in the same pass.
 struct ResidualStream {
   at::Tensor x_BTC;
   at::Tensor pending_BTC;  // Undefined: nothing waits.
+  DropoutSite dropout;     // Of pending.
 
   at::Tensor sum() const;
 };
 
 /// Decoder-only Transformer: RMSNorm, rotary embedding, grouped-query attention, SwiGLU, untied
-/// embedding and LM head, no biases, no dropout.
+/// embedding and LM head, no biases. Dropout, where the config asks for it, acts on what attention
+/// and MLP add to the residual stream.
 ///
 /// Parameters, in the order in which they are drawn, hashed and optimised: embedding (V, C); per
 /// block norm1 (C), wqkv ((H + 2K) D, C), wo (C, H D), norm2 (C), w13 (2F, C) with the gate's rows
@@ -48,6 +51,14 @@ class Model {
   /// Draws the weights from one generator seeded with `config.seed` on the run's device: matrices
   /// N(0, 0.02), wo and w2 N(0, 0.02 / sqrt(2 L)), norms 1.
   explicit Model(const RunConfig& config);
+
+  /// Dropout draws from the config's seed, the step that `step_index` (int64 (1), on the device)
+  /// then says, and `pass_index`, which numbers the passes of one step. Without a call: step 0,
+  /// pass 0.
+  void begin_pass(const at::Tensor& step_index, std::int64_t pass_index) {
+    step_index_ = step_index;
+    pass_index_ = pass_index;
+  }
 
   /// weight.factor x the sum of the cross-entropies of all positions whose target is not -100, fp32
   /// scalar. `tokens_BT` and `targets_BT`: int64 (B, T) on the run's device. T may be shorter than
@@ -80,13 +91,18 @@ class Model {
   at::Tensor gated(const at::Tensor& gate_up) const;
   at::Tensor head_loss(const at::Tensor& h_BTC, const at::Tensor& targets_BT,
                        const LossWeight& weight) const;
-  // x + branch: at once, or left to the next norm.
-  ResidualStream added(const at::Tensor& x_BTC, const at::Tensor& branch_BTC) const;
+  // Of the block's attention (half 0) or MLP (1) in this pass.
+  DropoutSite dropout_site(std::size_t layer_index, std::int64_t half) const;
+  // x + dropped out branch: at once, or left to the next norm.
+  ResidualStream added(const at::Tensor& x_BTC, const at::Tensor& branch_BTC,
+                       const DropoutSite& site) const;
   at::Tensor rotate(const at::Tensor& x_BHTD) const;
 
   RunConfig config_;
   std::vector<Parameter> parameters_;
-  at::Tensor cos_TD_, sin_TD_;            // fp32; cast to the type of q where used.
+  at::Tensor cos_TD_, sin_TD_;  // fp32; cast to the type of q where used.
+  at::Tensor step_index_;       // What dropout draws from, beside the seed.
+  std::int64_t pass_index_ = 0;
   std::vector<std::string> range_names_;  // "block 0" ..., made once.
 };
 

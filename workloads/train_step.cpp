@@ -113,6 +113,7 @@ at::Tensor TrainStep::accumulate(const DeviceStep& step) {
     const DeviceMicroBatch& micro = step.micro_batches[i];
     const bool is_last = i + 1 == step.micro_batches.size();
     const ScopedRange micro_step("micro-step");
+    model_.begin_pass(step_index_, static_cast<std::int64_t>(i));
     const at::Tensor loss =
         compiled_ ? run_compiled_pass(micro, weight) : run_pass(micro, weight, is_last);
     const ScopedRange other("other");

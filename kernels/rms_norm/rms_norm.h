@@ -7,13 +7,14 @@
 
 #include <cuda_runtime_api.h>
 
+#include "kernels/dropout/dropout.h"
 #include "kernels/vector.h"
 
 namespace steplens {
 
 /// RMSNorm over the last axis with the residual add before it:
 ///
-///   r[n, c] = x[n, c] + residual[n, c]        (r = x without a residual)
+///   r[n, c] = dropped(x)[n, c] + residual[n, c]        (r = x without a residual)
 ///   rstd[n] = 1 / sqrt(mean_c(r[n, c]^2) + epsilon)
 ///   y[n, c] = r[n, c] * rstd[n] * weight[c]
 ///
@@ -38,6 +39,7 @@ struct RmsNormForwardArgs {
       ElementType::kFloat32;  // Of residual and r; ignored without a residual.
   ElementType y_type = ElementType::kFloat32;
   ElementType weight_type = ElementType::kFloat32;
+  DropoutMask dropout;  // Of x, with a residual only; flat indices n C + c.
 };
 
 /// Gradients of the above, from the saved r and rstd:
@@ -46,7 +48,8 @@ struct RmsNormForwardArgs {
 ///   dr[n, c] = rstd[n] * (g[n, c] - r[n, c] * rstd[n]^2 * mean_c(g[n, c] * r[n, c])) + dr_in[n, c]
 ///   dweight[c] = sum_n dy[n, c] * r[n, c] * rstd[n]
 ///
-/// dr is the gradient of x and of residual alike. Deterministic: each block sums its rows of
+/// dr is the gradient of residual, and of x unless that was dropped out: then that is
+/// dx = dropped(dr). Deterministic: each block sums its rows of
 /// dweight in a fixed order into `workspace`, a second kernel sums the blocks in a fixed order.
 /// Types allowed: dy and stream both float32, both bfloat16, or dy bfloat16 with a float32 stream.
 struct RmsNormBackwardArgs {
@@ -57,8 +60,9 @@ struct RmsNormBackwardArgs {
   const void* dr_in =
       nullptr;         // (N, C) of stream_type: gradient that reaches r past the norm; null: none.
   void* dr = nullptr;  // (N, C) of stream_type; may be `dr_in`, or `dy` if of the same type.
-  void* dx = nullptr;  // (N, C) bfloat16: dr once more for a bfloat16 branch beside a float32
-                       // stream; null: not stored.
+  void* dx =
+      nullptr;  // (N, C) of dy_type: the gradient of x where it is another than dr, for a
+                // bfloat16 branch beside a float32 stream or after dropout; null: not stored.
   float* dweight = nullptr;   // (C); overwritten.
   void* workspace = nullptr;  // rms_norm_backward_workspace_bytes(N, C), 16-byte aligned.
   std::int64_t N = 0;
@@ -66,6 +70,7 @@ struct RmsNormBackwardArgs {
   ElementType dy_type = ElementType::kFloat32;
   ElementType stream_type = ElementType::kFloat32;
   ElementType weight_type = ElementType::kFloat32;
+  DropoutMask dropout;  // Forward's; needs dx.
 };
 
 /// Bytes that `RmsNormBackwardArgs::workspace` needs on the current device.
@@ -83,7 +88,7 @@ constexpr std::int64_t minimum_bytes(const RmsNormBackwardArgs& args) {
   const std::int64_t stream_bytes = element_bytes(args.stream_type);
   const std::int64_t per_element = element_bytes(args.dy_type) + 2 * stream_bytes +
                                    (args.dr_in != nullptr ? stream_bytes : 0) +
-                                   (args.dx != nullptr ? 2 : 0);
+                                   (args.dx != nullptr ? element_bytes(args.dy_type) : 0);
   return args.N * args.C * per_element + args.N * 4 +
          args.C * (element_bytes(args.weight_type) + 4);
 }

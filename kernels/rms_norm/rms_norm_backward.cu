@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "kernels/cuda_check.h"
+#include "kernels/dropout/dropout.cuh"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/vector.cuh"
 
@@ -74,6 +75,9 @@ void check(const RmsNormBackwardArgs& args) {
   const int types = static_cast<int>(args.dy_type) * 2 + static_cast<int>(args.stream_type);
   check_argument(visit_types(args, [](auto...) {}), kOp, "dy_type, stream_type", types,
                  "a combination of element types that its header lists");
+  check_dropout(args.dropout, kOp);
+  check_argument(!args.dropout.drops() || args.dx != nullptr, kOp, "dx", 0,
+                 "a buffer where x was dropped out");
 }
 
 void launch_sum_partials(const RmsNormBackwardArgs& args, int num_partials, cudaStream_t stream) {
@@ -129,7 +133,9 @@ __global__ void __launch_bounds__(kScalarBlockSize)
       }
       static_cast<S*>(args.dr)[n * args.C + c] = from_float<S>(value);
       if (args.dx != nullptr) {
-        static_cast<Bfloat16*>(args.dx)[n * args.C + c] = from_float<Bfloat16>(value);
+        float dx[1] = {value};
+        if (args.dropout.drops()) drop<1>(make_draw(args.dropout), n * args.C + c, dx);
+        static_cast<G*>(args.dx)[n * args.C + c] = from_float<G>(dx[0]);
       }
     }
   }
@@ -158,7 +164,7 @@ template <int kThreadsPerRow>
 inline constexpr int kVectorBlockSize =
     kThreadsPerRow == kWarpSize ? kThreadsPerMultiprocessor : kThreadsPerRow;
 
-template <typename G, typename S, int kThreadsPerRow, int kVectors>
+template <typename G, typename S, bool kDrops, int kThreadsPerRow, int kVectors>
 __global__ void __launch_bounds__(kVectorBlockSize<kThreadsPerRow>,
                                   kThreadsPerMultiprocessor / kVectorBlockSize<kThreadsPerRow>)
     rms_norm_backward_row_in_registers(const RmsNormBackwardArgs args) {
@@ -172,6 +178,8 @@ __global__ void __launch_bounds__(kVectorBlockSize<kThreadsPerRow>,
   const bool weight_is_bfloat16 = args.weight_type == ElementType::kBfloat16;
   const float reciprocal = 1.0f / static_cast<float>(args.C);
 
+  DropoutDraw draw{};
+  if constexpr (kDrops) draw = make_draw(args.dropout);
   float dweight[kVectors][kWidth] = {};
   int parity = 0;
   for (std::int64_t n = static_cast<std::int64_t>(group) * gridDim.x + blockIdx.x; n < args.N;
@@ -239,12 +247,11 @@ __global__ void __launch_bounds__(kVectorBlockSize<kThreadsPerRow>,
       Packed<S, kWidth> packed;
       packed.pack(gradient);
       packed.store(static_cast<S*>(args.dr) + start + c);
-      if constexpr (kWidth == 8) {
-        if (args.dx != nullptr) {
-          Packed<Bfloat16, 8> low;
-          low.pack(gradient);
-          low.store(static_cast<Bfloat16*>(args.dx) + start + c);
-        }
+      if (args.dx != nullptr) {
+        if constexpr (kDrops) drop<kWidth>(draw, start + c, gradient);
+        Packed<G, kWidth> packed_dx;
+        packed_dx.pack(gradient);
+        packed_dx.store(static_cast<G*>(args.dx) + start + c);
       }
     }
   }
@@ -279,8 +286,7 @@ constexpr std::int64_t kMaxVectors = 512 * 2;  // Of a row, in the largest confi
 bool fits_row_in_registers(const RmsNormBackwardArgs& args) {
   return args.C % vector_width(args) == 0 && args.C / vector_width(args) <= kMaxVectors &&
          is_aligned(args.dy) && is_aligned(args.r) && is_aligned(args.weight) &&
-         is_aligned(args.dr_in) && is_aligned(args.dr) && is_aligned(args.dx) &&
-         (args.dx == nullptr || vector_width(args) == 8);
+         is_aligned(args.dr_in) && is_aligned(args.dr) && is_aligned(args.dx);
 }
 
 void launch_row_in_registers(const RmsNormBackwardArgs& args, cudaStream_t stream) {
@@ -292,8 +298,11 @@ void launch_row_in_registers(const RmsNormBackwardArgs& args, cudaStream_t strea
       constexpr int kBlockSize = kVectorBlockSize<kThreadsPerRow>;
       num_blocks = static_cast<int>(std::clamp<std::int64_t>(
           args.N, 1, num_multiprocessors() * (kThreadsPerMultiprocessor / kBlockSize)));
-      rms_norm_backward_row_in_registers<G, S, kThreadsPerRow, kVectors>
-          <<<num_blocks, kBlockSize, 0, stream>>>(args);
+      const auto kernel =
+          args.dropout.drops()
+              ? &rms_norm_backward_row_in_registers<G, S, true, kThreadsPerRow, kVectors>
+              : &rms_norm_backward_row_in_registers<G, S, false, kThreadsPerRow, kVectors>;
+      kernel<<<static_cast<unsigned>(num_blocks), kBlockSize, 0, stream>>>(args);
     };
     if (num_vectors <= 32) return launch.template operator()<32, 1>();
     if (num_vectors <= 96) return launch.template operator()<32, 3>();

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/cuda_check.h"
+#include "kernels/dropout/dropout.cuh"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/vector.cuh"
 
@@ -13,8 +14,13 @@ namespace {
 
 constexpr std::string_view kOp = "rms_norm_forward";
 
+// What happens to x before the norm.
+enum class Before { kNothing, kAdd, kDropAndAdd };
+template <Before kBefore>
+using BeforeConstant = std::integral_constant<Before, kBefore>;
+
 // The combinations of x_type, stream_type and y_type that exist; `visit` gets a null pointer of
-// each type and whether there is a residual.
+// each type and a BeforeConstant.
 template <typename Visit>
 bool visit_types(const RmsNormForwardArgs& args, Visit&& visit) {
   const bool x_is_float = args.x_type == ElementType::kFloat32;
@@ -22,18 +28,21 @@ bool visit_types(const RmsNormForwardArgs& args, Visit&& visit) {
   const float* f = nullptr;
   const Bfloat16* b = nullptr;
   if (args.residual == nullptr) {
-    constexpr std::false_type kNone;
-    if (x_is_float && y_is_float) return visit(f, f, f, kNone), true;
-    if (x_is_float) return visit(f, f, b, kNone), true;
-    if (!y_is_float) return visit(b, b, b, kNone), true;
+    constexpr BeforeConstant<Before::kNothing> kNothing;
+    if (x_is_float && y_is_float) return visit(f, f, f, kNothing), true;
+    if (x_is_float) return visit(f, f, b, kNothing), true;
+    if (!y_is_float) return visit(b, b, b, kNothing), true;
     return false;
   }
   const bool stream_is_float = args.stream_type == ElementType::kFloat32;
-  constexpr std::true_type kAdd;
-  if (x_is_float && stream_is_float && y_is_float) return visit(f, f, f, kAdd), true;
-  if (!x_is_float && !y_is_float && stream_is_float) return visit(b, f, b, kAdd), true;
-  if (!x_is_float && !y_is_float) return visit(b, b, b, kAdd), true;
-  return false;
+  const auto visit_residual = [&](auto before) {
+    if (x_is_float && stream_is_float && y_is_float) return visit(f, f, f, before), true;
+    if (!x_is_float && !y_is_float && stream_is_float) return visit(b, f, b, before), true;
+    if (!x_is_float && !y_is_float) return visit(b, b, b, before), true;
+    return false;
+  };
+  return args.dropout.drops() ? visit_residual(BeforeConstant<Before::kDropAndAdd>{})
+                              : visit_residual(BeforeConstant<Before::kAdd>{});
 }
 
 void check(const RmsNormForwardArgs& args) {
@@ -42,6 +51,9 @@ void check(const RmsNormForwardArgs& args) {
   check_argument(args.C >= 1, kOp, "C", args.C, "1 and more");
   check_argument((args.residual == nullptr) == (args.r == nullptr), kOp, "r",
                  args.r == nullptr ? 0 : 1, "a buffer with a residual, null without one");
+  check_dropout(args.dropout, kOp);
+  check_argument(!args.dropout.drops() || args.residual != nullptr, kOp, "residual", 0,
+                 "a buffer where x is dropped out");
   const int types = static_cast<int>(args.x_type) * 4 + static_cast<int>(args.stream_type) * 2 +
                     static_cast<int>(args.y_type);
   check_argument(visit_types(args, [](auto...) {}), kOp, "x_type, stream_type, y_type", types,
@@ -53,9 +65,10 @@ void check(const RmsNormForwardArgs& args) {
 
 constexpr int kScalarBlockSize = 256;
 
-template <typename X, typename S, typename Y, bool kHasResidual>
+template <typename X, typename S, typename Y, Before kBefore>
 __global__ void __launch_bounds__(kScalarBlockSize)
     rms_norm_forward_block_per_row(const RmsNormForwardArgs args) {
+  constexpr bool kHasResidual = kBefore != Before::kNothing;
   __shared__ float slots[kScalarBlockSize / kWarpSize];
   const std::int64_t start = static_cast<std::int64_t>(blockIdx.x) * args.C;
   const X* x = static_cast<const X*>(args.x) + start;
@@ -63,10 +76,17 @@ __global__ void __launch_bounds__(kScalarBlockSize)
   S* r = static_cast<S*>(args.r) + (kHasResidual ? start : 0);
   Y* y = static_cast<Y*>(args.y) + start;
 
+  DropoutDraw draw{};
+  if constexpr (kBefore == Before::kDropAndAdd) draw = make_draw(args.dropout);
   float sum_squares = 0.0f;
   for (std::int64_t c = threadIdx.x; c < args.C; c += kScalarBlockSize) {
     float value = to_float(x[c]);
     if constexpr (kHasResidual) {
+      if constexpr (kBefore == Before::kDropAndAdd) {
+        float dropped[1] = {value};
+        drop<1>(draw, start + c, dropped);
+        value = dropped[0];
+      }
       const S rounded = from_float<S>(value + to_float(residual[c]));
       r[c] = rounded;
       value = to_float(rounded);
@@ -92,9 +112,9 @@ __global__ void __launch_bounds__(kScalarBlockSize)
 void launch_block_per_row(const RmsNormForwardArgs& args, cudaStream_t stream) {
   check(args);
   if (args.N == 0) return;
-  visit_types(args, [&]<typename X, typename S, typename Y, typename Add>(const X*, const S*,
-                                                                          const Y*, Add) {
-    rms_norm_forward_block_per_row<X, S, Y, Add::value>
+  visit_types(args, [&]<typename X, typename S, typename Y, typename BeforeNorm>(
+                        const X*, const S*, const Y*, BeforeNorm) {
+    rms_norm_forward_block_per_row<X, S, Y, BeforeNorm::value>
         <<<static_cast<unsigned>(args.N), kScalarBlockSize, 0, stream>>>(args);
   });
   SL_CUDA(cudaGetLastError());
@@ -105,10 +125,11 @@ void launch_block_per_row(const RmsNormForwardArgs& args, cudaStream_t stream) {
 
 constexpr int kVectorBlockSize = 128;
 
-template <typename X, typename S, typename Y, bool kHasResidual, int kThreadsPerRow, int kVectors>
+template <typename X, typename S, typename Y, Before kBefore, int kThreadsPerRow, int kVectors>
 __global__ void __launch_bounds__(kThreadsPerRow > kVectorBlockSize ? kThreadsPerRow
                                                                     : kVectorBlockSize)
     rms_norm_forward_row_in_registers(const RmsNormForwardArgs args) {
+  constexpr bool kHasResidual = kBefore != Before::kNothing;
   constexpr int kWidth = kVectorWidth<X, S, Y>;
   constexpr int kRowsPerBlock =
       kThreadsPerRow > kVectorBlockSize ? 1 : kVectorBlockSize / kThreadsPerRow;
@@ -137,6 +158,8 @@ __global__ void __launch_bounds__(kThreadsPerRow > kVectorBlockSize ? kThreadsPe
   }
 
   float row[kVectors][kWidth];
+  DropoutDraw draw{};
+  if constexpr (kBefore == Before::kDropAndAdd) draw = make_draw(args.dropout);
   float sum_squares = 0.0f;
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
@@ -144,6 +167,9 @@ __global__ void __launch_bounds__(kThreadsPerRow > kVectorBlockSize ? kThreadsPe
     if (c >= args.C) continue;
     packed_x[k].unpack(row[k]);
     if constexpr (kHasResidual) {
+      if constexpr (kBefore == Before::kDropAndAdd) {
+        drop<kWidth>(draw, start + c, row[k]);
+      }
       float addend[kWidth];
       packed_residual[k].unpack(addend);
 #pragma unroll
@@ -193,14 +219,14 @@ void launch_row_in_registers(const RmsNormForwardArgs& args, cudaStream_t stream
   check(args);
   if (args.N == 0) return;
   const std::int64_t num_vectors = args.C / vector_width(args);
-  visit_types(args, [&]<typename X, typename S, typename Y, typename Add>(const X*, const S*,
-                                                                          const Y*, Add) {
+  visit_types(args, [&]<typename X, typename S, typename Y, typename BeforeNorm>(
+                        const X*, const S*, const Y*, BeforeNorm) {
     const auto launch = [&]<int kThreadsPerRow, int kVectors>() {
       constexpr int kBlockSize =
           kThreadsPerRow > kVectorBlockSize ? kThreadsPerRow : kVectorBlockSize;
       constexpr int kRowsPerBlock = kBlockSize / kThreadsPerRow;
       const auto num_blocks = static_cast<unsigned>((args.N + kRowsPerBlock - 1) / kRowsPerBlock);
-      rms_norm_forward_row_in_registers<X, S, Y, Add::value, kThreadsPerRow, kVectors>
+      rms_norm_forward_row_in_registers<X, S, Y, BeforeNorm::value, kThreadsPerRow, kVectors>
           <<<num_blocks, kBlockSize, 0, stream>>>(args);
     };
     if (num_vectors <= 32) return launch.template operator()<32, 1>();

@@ -71,6 +71,8 @@ def why_unsupported(config):
         return f"tracing={config['tracing']}: take the arm torch-profiler instead."
     if config["instrumentation"] != "full":
         return "instrumentation=minimal: this arm always takes the time of each step."
+    if config.get("dropout", 0) != 0:
+        return f"dropout={config['dropout']}: this arm would draw other masks."
     if config["injected_spin_ns"] != 0:
         return "injected_spin_ns: this arm has no spin kernel."
     if not is_cuda:

@@ -231,7 +231,7 @@ constexpr ModelShape kModels[] = {{"A", 32, 1024, 768, 2048, 12, 50304},
 
 Work rms_norm_forward_work(Buffers& buffers, const ModelShape& model, ElementType x_type,
                            ElementType stream_type, ElementType y_type, bool has_residual,
-                           const RmsNormForwardVariant& variant) {
+                           double dropout, const RmsNormForwardVariant& variant) {
   const std::int64_t count = model.rows() * model.C;
   const RmsNormForwardArgs args{
       .x = buffers.random(x_type, count),
@@ -244,13 +244,15 @@ Work rms_norm_forward_work(Buffers& buffers, const ModelShape& model, ElementTyp
       .C = model.C,
       .x_type = x_type,
       .stream_type = stream_type,
-      .y_type = y_type};
+      .y_type = y_type,
+      .dropout = {.probability = dropout}};
   return {minimum_bytes(args), flops(args),
           [=](cudaStream_t stream) { variant.launch(args, stream); }};
 }
 
 Work rms_norm_backward_work(Buffers& buffers, const ModelShape& model, ElementType dy_type,
-                            ElementType stream_type, const RmsNormBackwardVariant& variant) {
+                            ElementType stream_type, double dropout,
+                            const RmsNormBackwardVariant& variant) {
   const std::int64_t count = model.rows() * model.C;
   const RmsNormBackwardArgs args{
       .dy = buffers.random(dy_type, count),
@@ -259,14 +261,16 @@ Work rms_norm_backward_work(Buffers& buffers, const ModelShape& model, ElementTy
       .weight = buffers.random(kF, model.C),
       .dr_in = buffers.random(stream_type, count),
       .dr = buffers.empty(count * element_bytes(stream_type)),
-      .dx = dy_type != stream_type ? buffers.empty(count * 2) : nullptr,
+      .dx = dy_type != stream_type || dropout > 0 ? buffers.empty(count * element_bytes(dy_type))
+                                                  : nullptr,
       .dweight = static_cast<float*>(buffers.empty(model.C * 4)),
       .workspace = buffers.empty(
           static_cast<std::int64_t>(rms_norm_backward_workspace_bytes(model.rows(), model.C))),
       .N = model.rows(),
       .C = model.C,
       .dy_type = dy_type,
-      .stream_type = stream_type};
+      .stream_type = stream_type,
+      .dropout = {.probability = dropout}};
   return {minimum_bytes(args), flops(args),
           [=](cudaStream_t stream) { variant.launch(args, stream); }};
 }
@@ -396,26 +400,33 @@ const bool kIsRegistered = [] {
     const std::string suffix = std::string("/") + model.name;
     for (const RmsNormForwardVariant& variant : rms_norm_forward_variants()) {
       const auto forward = [&](const std::string& types, ElementType x, ElementType stream,
-                               ElementType y, bool has_residual) {
+                               ElementType y, bool has_residual, double dropout = 0) {
         add("rms_norm_forward/" + types + suffix + "/" + std::string(variant.name),
             [=, &model](Buffers& buffers) {
-              return rms_norm_forward_work(buffers, model, x, stream, y, has_residual, variant);
+              return rms_norm_forward_work(buffers, model, x, stream, y, has_residual, dropout,
+                                           variant);
             });
       };
       forward("bf16_residual", kB, kB, kB, true);
       forward("fp32_residual", kB, kF, kB, true);
       forward("bf16", kB, kB, kB, false);
+      forward("bf16_residual_dropout", kB, kB, kB, true, 0.1);
     }
     for (const RmsNormBackwardVariant& variant : rms_norm_backward_variants()) {
-      const auto backward = [&](const std::string& types, ElementType dy, ElementType stream) {
-        if (!variant.is_applicable({.C = model.C, .dy_type = dy, .stream_type = stream})) return;
+      const auto backward = [&](const std::string& types, ElementType dy, ElementType stream,
+                                double dropout = 0) {
+        RmsNormBackwardArgs args{.C = model.C, .dy_type = dy, .stream_type = stream};
+        alignas(16) char place = 0;
+        if (dropout > 0) args.dx = &place;
+        if (!variant.is_applicable(args)) return;
         add("rms_norm_backward/" + types + suffix + "/" + std::string(variant.name),
             [=, &model](Buffers& buffers) {
-              return rms_norm_backward_work(buffers, model, dy, stream, variant);
+              return rms_norm_backward_work(buffers, model, dy, stream, dropout, variant);
             });
       };
       backward("bf16_residual", kB, kB);
       backward("fp32_residual", kB, kF);
+      backward("bf16_residual_dropout", kB, kB, 0.1);
     }
     for (const ElementType type : {kB, kF}) {
       const std::string name = type == kB ? "bf16" : "fp32";

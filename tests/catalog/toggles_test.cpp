@@ -9,6 +9,19 @@
 namespace steplens {
 namespace {
 
+TEST(WhyNot, DropoutNeedsOneRankAndATypeThatItsKernelsTake) {
+  RunConfig config = baseline_config(Device::kCuda, "gpt2-124m-dropout");
+  EXPECT_EQ(config.dropout, 0.1);
+  EXPECT_EQ(why_not(config), "");
+  RunConfig ranks = config;
+  ranks.world_size = 2;
+  EXPECT_NE(why_not(ranks).find("dropout runs on one rank"), std::string_view::npos);
+  RunConfig half = config;
+  half.precision = Precision::kFp16;
+  EXPECT_NE(why_not(half).find("dropout takes fp32 and bf16"), std::string_view::npos);
+  EXPECT_EQ(baseline_config(Device::kCuda, "gpt2-124m").dropout, 0);
+}
+
 TEST(AllToggles, HaveUniqueNamesAndAtLeastTwoLevels) {
   std::set<std::string_view> names;
   for (const Toggle& toggle : all_toggles()) {

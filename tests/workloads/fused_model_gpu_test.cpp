@@ -149,6 +149,27 @@ TEST_F(FusedModel, FollowsAtenInBf16WithBothKindsOfWeights) {
   expect_same_maths(run(checkpoint), reference, "checkpoint");
 }
 
+TEST_F(FusedModel, DropsOutTheSameElementsAsAtensLevel) {
+  RunConfig baseline = nano(Precision::kFp32);
+  baseline.dropout = 0.1;
+  const BlockRecord reference = run(baseline);
+  const auto check = [&](const char* name, RunConfig config) {
+    expect_same_maths(run(config), reference, name);
+  };
+  check("all", all_fused(baseline));
+  RunConfig checkpoint = all_fused(baseline);
+  checkpoint.checkpoint = Checkpoint::kFull;
+  check("checkpoint", checkpoint);
+  RunConfig graph = all_fused(baseline);
+  graph.graph = true;
+  check("graph", graph);
+  // Other masks are other losses: the comparison can tell.
+  RunConfig other = baseline;
+  other.dropout = 0;
+  const BlockRecord without = run(other);
+  EXPECT_NE(without.steps.loss.back(), reference.steps.loss.back());
+}
+
 TEST_F(FusedModel, CountsWhatItLaunches) {
   RunConfig config = all_fused(nano(Precision::kBf16));
   config.weights = Weights::kBf16Master;

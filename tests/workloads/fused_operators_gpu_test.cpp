@@ -9,7 +9,9 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/embedding.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
@@ -18,6 +20,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
+#include "workloads/dropout.h"
 #include "workloads/fused/embedding.h"
 #include "workloads/fused/loss.h"
 #include "workloads/fused/mlp.h"
@@ -111,6 +114,57 @@ TEST_F(FusedOperators, NormAddsTheBranchAndHasAtensGradients) {
         }
       }
     }
+  }
+}
+
+TEST_F(FusedOperators, NormDropsTheBranchAsDropOutDoes) {
+  struct Types {
+    at::ScalarType x, branch;
+  };
+  const at::Tensor step_index = at::full({1}, 5, options(at::kLong));
+  const DropoutSite site = {
+      .probability = 0.25, .seed = 21, .call_index = 3, .step_index = step_index};
+  for (const Types& types : {Types{at::kFloat, at::kFloat}, Types{at::kBFloat16, at::kBFloat16},
+                             Types{at::kFloat, at::kBFloat16}}) {
+    for (const std::int64_t num_channels : {768, 77}) {
+      const std::string name = std::string(c10::toString(types.x)) + " and " +
+                               c10::toString(types.branch) + ", " + std::to_string(num_channels);
+      const at::Tensor x = random({3, 11, num_channels}, types.x);
+      const at::Tensor branch = random({3, 11, num_channels}, types.branch);
+      const at::Tensor weight = random({num_channels}, at::kFloat);
+      const NormedStream actual = fused_norm(x, branch, weight, 1e-5, types.branch, site);
+      // In fp32 the factors are exact.
+      const at::Tensor factor = drop_out(at::ones(branch.sizes(), options()), site);
+
+      const at::Tensor x2 = twin(x);
+      const at::Tensor branch2 = twin(branch);
+      const at::Tensor weight2 = twin(weight);
+      const at::Tensor stream2 = x2 + branch2 * factor.to(at::kDouble);
+      const at::Tensor normed2 = at::rms_norm(stream2, {num_channels}, weight2, 1e-5);
+      expect_near(actual.stream_BTC, stream2, types.x, name + " stream");
+      expect_near(actual.normed_BTC, normed2, types.branch, name + " normed");
+      const at::Tensor dy = random(branch.sizes(), types.branch).detach();
+      (actual.normed_BTC * dy).sum().backward();
+      (normed2 * dy.to(at::kDouble)).sum().backward();
+      expect_near(x.grad(), x2.grad(), types.branch, name + " dx");
+      expect_near(branch.grad(), branch2.grad(), types.branch, name + " dbranch");
+      expect_near(weight.grad(), weight2.grad(), types.branch, name + " dweight");
+    }
+  }
+}
+
+TEST_F(FusedOperators, DropOutDrawsTheSameOnHostAndDevice) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const DropoutSite site = {.probability = 0.3,
+                              .seed = 8,
+                              .call_index = 1,
+                              .step_index = at::full({1}, 2, options(at::kLong))};
+    DropoutSite host_site = site;
+    host_site.step_index = site.step_index.cpu();
+    const at::Tensor x = at::ones({5, 33}, options(type));
+    const at::Tensor actual = drop_out(x, site);
+    const at::Tensor expected = drop_out(at::ones({5, 33}), host_site).to(type);
+    EXPECT_TRUE(actual.cpu().equal(expected)) << c10::toString(type);
   }
 }
 

@@ -10,6 +10,14 @@
 namespace steplens {
 namespace {
 
+constexpr ModelShape kGpt2Small = {.num_layers = 12,
+                                   .d_model = 768,
+                                   .num_heads = 12,
+                                   .num_kv_heads = 12,
+                                   .head_dim = 64,
+                                   .ffn_width = 2048,
+                                   .vocab_size = 50304};
+
 constexpr ModelPreset kModels[] = {
     // A step of 512 positions takes under 100 ms on one core in fp32; 320 rows of vocabulary hold
     // 256 bytes, the document end, and stay a multiple of 64.
@@ -27,16 +35,17 @@ constexpr ModelPreset kModels[] = {
      .tokenizer = "bytes"},
     {.name = "gpt2-124m",
      .summary = "GPT-2 small's width and depth with SwiGLU, RoPE and RMSNorm; METHOD's model A",
-     .shape = {.num_layers = 12,
-               .d_model = 768,
-               .num_heads = 12,
-               .num_kv_heads = 12,
-               .head_dim = 64,
-               .ffn_width = 2048,
-               .vocab_size = 50304},
+     .shape = kGpt2Small,
      .sequence_length = 1024,
      .global_batch_size = 32,
      .tokenizer = "bpe"},
+    {.name = "gpt2-124m-dropout",
+     .summary = "gpt2-124m with GPT-2's dropout of 0.1 on what each block adds to the stream",
+     .shape = kGpt2Small,
+     .sequence_length = 1024,
+     .global_batch_size = 32,
+     .tokenizer = "bpe",
+     .dropout = 0.1},
     {.name = "llama-1b",
      .summary = "1.36 B parameters, Llama shapes at T 4096; METHOD's model B",
      .shape = {.num_layers = 24,
@@ -81,6 +90,7 @@ void apply_model(RunConfig& config, std::string_view name) {
   config.shape = it->shape;
   config.sequence_length = it->sequence_length;
   config.global_batch_size = it->global_batch_size;
+  config.dropout = it->dropout;
 }
 
 RunConfig baseline_config(Device device, std::string_view model) {

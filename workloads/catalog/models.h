@@ -15,13 +15,14 @@ struct ModelPreset {
   std::int64_t sequence_length;    // T.
   std::int64_t global_batch_size;  // Rows per optimizer step.
   std::string_view tokenizer;      // "bytes", or "bpe" with the vocabulary of the model's size.
+  double dropout = 0;
 };
 
-/// All presets, smallest first: nano, gpt2-124m, llama-1b, llama-8b.
+/// All presets, smallest first: nano, gpt2-124m, gpt2-124m-dropout, llama-1b, llama-8b.
 std::span<const ModelPreset> all_models();
 
-/// Puts a preset's shape, sequence length and batch into `config`. ConfigError for an unknown name
-/// names the nearest one.
+/// Puts a preset's shape, sequence length, batch and dropout into `config`. ConfigError for an
+/// unknown name names the nearest one.
 void apply_model(RunConfig& config, std::string_view name);
 
 /// The baseline of DESIGN section 5 for that device and model.

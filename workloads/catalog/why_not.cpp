@@ -12,6 +12,17 @@ std::string_view why_not(const RunConfig& config) {
       if (!reason.empty()) return reason;
     }
   }
+  if (config.dropout > 0) {
+    if (config.precision == Precision::kFp16) {
+      return "dropout takes fp32 and bf16; with precision=fp16 set dropout=0";
+    }
+    if (config.world_size > 1) {
+      return "dropout runs on one rank: the masks of several would be the same; set dropout=0";
+    }
+    if (config.compile == Compile::kAoti) {
+      return "compile=aoti has no dropout; set dropout=0";
+    }
+  }
   if (config.compile == Compile::kAoti) {
     if (uses_reducer(config)) {
       return "compile=aoti runs on one rank and past the Reducer: its gradients come all at once, "
