@@ -86,6 +86,7 @@ set(torch_include ${site}/torch/include)
 deps_library(nccl nvidia/nccl/lib/libnccl.so.2
   INCLUDES ${site}/nvidia/nccl/include LINKS deps::cudart)
 deps_library(cublas nvidia/cu13/lib/libcublas.so.13 LINKS deps::cudart)
+deps_library(cublaslt nvidia/cu13/lib/libcublasLt.so.13 LINKS deps::cudart)
 deps_library(c10 torch/lib/libc10.so INCLUDES ${torch_include})
 # FMT_HEADER_ONLY: Torch ships the headers of another fmt than the system's library.
 deps_library(torch_cpu torch/lib/libtorch_cpu.so

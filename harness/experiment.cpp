@@ -77,7 +77,8 @@ void add_arm(const json& arm, std::string_view source, std::vector<ExternalArmCh
     return;
   }
   if (!arm.is_object() || arm.empty()) {
-    refuse(source, "arms", arm, "names, name=/path/to/executable, or {\"toggle\": \"level\"}");
+    refuse(source, "arms", arm,
+           "names, name=/path/to/executable, name:key=value+key=value, or {\"toggle\": \"level\"}");
   }
   if (arm.size() > 1) {
     throw ConfigError(two_variables_message(fmt::format("{}: {}", source, arm.dump())));
@@ -203,7 +204,7 @@ json to_json(const Experiment& experiment) {
   if (experiment.arms) {
     json& names = object["arms"] = json::array();
     for (const ExternalArmChoice& arm : *experiment.arms) {
-      if (arm.path.empty()) names.push_back(arm.name);
+      if (arm.path.empty()) names.push_back(text_of(arm));
     }
   }
   write("aa", experiment.aa);

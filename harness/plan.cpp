@@ -331,6 +331,10 @@ class PlanBuilder {
   void add_external_arms() {
     if (!request_.external_arms) return;
     for (const ExternalArmChoice& choice : *request_.external_arms) {
+      if (!choice.settings.empty()) {
+        add(config_arm(choice));
+        continue;
+      }
       Arm arm{.name = choice.name,
               .reference = "baseline",
               .config = request_.baseline,
@@ -354,6 +358,28 @@ class PlanBuilder {
     }
   }
 
+  // The baseline with several keys set; each that is a toggle's has that level's claims to prove.
+  Arm config_arm(const ExternalArmChoice& choice) const {
+    Arm arm{.name = choice.name,
+            .reference = "baseline",
+            .config = request_.baseline,
+            .is_single_variable = false};
+    for (const auto& [key, value] : choice.settings) set_config_field(arm.config, key, value);
+    for (const Toggle& toggle : vocabulary_.toggles) {
+      const std::string level = current_level(toggle, arm.config);
+      if (level == current_level(toggle, request_.baseline)) continue;
+      arm.contract = std::max(arm.contract, contract_of(toggle, arm.config));
+      const std::vector<ProofClaim> claims = claims_of(toggle, level, arm.config.device);
+      arm.proof_claims.insert(arm.proof_claims.end(), claims.begin(), claims.end());
+    }
+    if (differing_fields(request_.baseline, arm.config).empty()) {
+      throw ConfigError(
+          fmt::format("arms: {} is the baseline itself; set another value", text_of(choice)));
+    }
+    arm.not_applicable_reason = reason_against(arm.config, nullptr, vocabulary_);
+    return arm;
+  }
+
   static void refuse_ranks(Arm& arm) {
     if (arm.config.world_size > 1) arm.not_applicable_reason = "this arm runs on one rank";
   }
@@ -365,7 +391,8 @@ class PlanBuilder {
     names.reserve(vocabulary_.external_arms.size());
     for (const KnownExternalArm& arm : vocabulary_.external_arms) names.push_back(arm.name);
     throw ConfigError(fmt::format(
-        "arms: unknown arm {}{}; takes {}, or name=/path/to/executable", name, hint_of(name, names),
+        "arms: unknown arm {}{}; takes {}, name=/path/to/executable, or name:key=value+key=value",
+        name, hint_of(name, names),
         names.empty() ? "baseline" : fmt::format("{}", fmt::join(names, " | "))));
   }
 

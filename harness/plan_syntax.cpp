@@ -87,24 +87,40 @@ std::vector<ExternalArmChoice> parse_external_arms(std::string_view text) {
   std::vector<ExternalArmChoice> arms;
   for (const std::string_view part : split(text, ',')) {
     if (part == "baseline") continue;
-    const auto equals = part.find('=');
-    ExternalArmChoice arm{.name = std::string(trimmed(part.substr(0, equals)))};
+    const auto end_of_name = part.find_first_of("=:");
+    ExternalArmChoice arm{.name = std::string(trimmed(part.substr(0, end_of_name)))};
     if (!is_usable_arm_name(arm.name) || arm.name == "baseline" || arm.name.starts_with("aa-")) {
-      throw ConfigError(fmt::format(
-          "arms: '{}' is no name of an arm; write name or name=/path/to/executable, the name of "
-          "letters, digits, '-', '_' and '.'",
-          part));
+      throw ConfigError(
+          fmt::format("arms: '{}' is no name of an arm; write name, name=/path/to/executable or "
+                      "name:key=value+key=value, the name of letters, digits, '-', '_' and '.'",
+                      part));
     }
     if (std::ranges::count(arms, arm.name, &ExternalArmChoice::name) > 0) {
       throw ConfigError(fmt::format("arms: {} is given twice", arm.name));
     }
-    if (equals != std::string_view::npos) {
-      arm.path = std::string(trimmed(part.substr(equals + 1)));
-      if (arm.path.empty()) throw ConfigError(fmt::format("arms: '{}' names no executable", part));
+    if (end_of_name != std::string_view::npos) {
+      const std::string_view rest = trimmed(part.substr(end_of_name + 1));
+      if (part[end_of_name] == ':') {
+        for (const std::string_view setting : split(rest, '+')) {
+          arm.settings.push_back(parse_setting(setting));
+        }
+      } else {
+        arm.path = std::string(rest);
+        if (rest.empty()) throw ConfigError(fmt::format("arms: '{}' names no executable", part));
+      }
     }
     arms.push_back(std::move(arm));
   }
   return arms;
+}
+
+std::string text_of(const ExternalArmChoice& arm) {
+  if (!arm.path.empty()) return fmt::format("{}={}", arm.name, arm.path.string());
+  std::string text = arm.name;
+  for (const auto& [key, value] : arm.settings) {
+    text += fmt::format("{}{}={}", text.size() == arm.name.size() ? ':' : '+', key, value);
+  }
+  return text;
 }
 
 std::pair<std::string, std::string> parse_setting(std::string_view text) {

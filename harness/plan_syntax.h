@@ -16,10 +16,11 @@ struct ToggleChoice {
   bool operator==(const ToggleChoice&) const = default;
 };
 
-/// One block executable that is not steplens-worker.
+/// One arm that is no toggle of the baseline: another program, or this one with several keys set.
 struct ExternalArmChoice {
-  std::string name;            // "torch-eager"; a known arm if `path` is empty.
-  std::filesystem::path path;  // Of the user's own executable.
+  std::string name;                 // "torch-eager"; a known arm if path and settings are empty.
+  std::filesystem::path path = {};  // Of the user's own executable.
+  std::vector<std::pair<std::string, std::string>> settings = {};  // Keys and values.
 
   bool operator==(const ExternalArmChoice&) const = default;
 };
@@ -29,9 +30,13 @@ struct ExternalArmChoice {
 /// prove nothing about either, so the message points to --grid.
 std::vector<ToggleChoice> parse_toggle_choices(std::string_view text);
 
-/// Reads "baseline,torch-eager,mine=/path/to/executable". The word "baseline" is allowed and
-/// dropped: every matrix has it. ConfigError for an empty or unusable name, or a name given twice.
+/// Reads "baseline,torch-eager,mine=/path/to/executable,best:norm=fused+graph=on". The word
+/// "baseline" is allowed and dropped: every matrix has it. ConfigError for an empty or unusable
+/// name, a name given twice, or settings that are not key=value+key=value.
 std::vector<ExternalArmChoice> parse_external_arms(std::string_view text);
+
+/// The same, as text.
+std::string text_of(const ExternalArmChoice& arm);
 
 /// Reads "key=value" of --set. ConfigError without "=" or without a key.
 std::pair<std::string, std::string> parse_setting(std::string_view text);

@@ -48,6 +48,10 @@ struct EnumWords<Operators> {
   static constexpr std::array kWords = {std::string_view("aten"), std::string_view("fused")};
 };
 template <>
+struct EnumWords<Gemm> {
+  static constexpr std::array kWords = {std::string_view("heuristic"), std::string_view("tuned")};
+};
+template <>
 struct EnumWords<Checkpoint> {
   static constexpr std::array kWords = {std::string_view("off"), std::string_view("full")};
 };
@@ -244,6 +248,8 @@ constexpr ConfigField kFields[] = {
     SL_ENUM("mlp", mlp, Operators, "SwiGLU between the MLP's matrix products", kOperators),
     SL_ENUM("loss", loss, Operators, "LM head and cross-entropy", kOperators),
     SL_ENUM("embedding", embedding, Operators, "backward pass of the embedding", kOperators),
+    SL_ENUM("gemm", gemm, Gemm, "who chooses the algorithm of each matrix product",
+            "heuristic | tuned"),
     SL_SWITCH("graph", graph, "whole step captured in one CUDA graph"),
     SL_ENUM("compile", compile, Compile,
             "forward and backward compiled ahead of time by AOTInductor", "off | aoti"),
@@ -429,6 +435,7 @@ std::string_view name_of(Precision value) { return word_of(value); }
 std::string_view name_of(Attention value) { return word_of(value); }
 std::string_view name_of(Optimizer value) { return word_of(value); }
 std::string_view name_of(Weights value) { return word_of(value); }
+std::string_view name_of(Gemm value) { return word_of(value); }
 std::string_view name_of(Operators value) { return word_of(value); }
 std::string_view name_of(Checkpoint value) { return word_of(value); }
 std::string_view name_of(DataPath value) { return word_of(value); }

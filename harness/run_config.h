@@ -19,6 +19,7 @@ enum class Attention { kMath, kMemEfficient, kFlash, kCudnn };
 enum class Optimizer { kLoop, kForeach, kFused, kMultiTensor };
 enum class Weights { kFp32, kBf16Master };  // Bf16Master: bf16 matrices, fp32 masters beside them.
 enum class Operators { kAten, kFused };     // Whose kernels a part of the model runs.
+enum class Gemm { kHeuristic, kTuned };     // Who chooses among cuBLAS's algorithms.
 enum class Checkpoint { kOff, kFull };
 enum class DataPath { kSync, kPrefetch, kPinned };
 enum class Batching { kPacked, kPadded, kBucketed };
@@ -61,6 +62,7 @@ struct RunConfig {
   Operators mlp = Operators::kAten;        // SwiGLU between the MLP's matrix products.
   Operators loss = Operators::kAten;       // LM head and cross-entropy.
   Operators embedding = Operators::kAten;  // Backward pass of the embedding.
+  Gemm gemm = Gemm::kHeuristic;            // Algorithm of each matrix product.
   bool graph = false;                      // Whole step captured in one CUDA graph.
   Compile compile = Compile::kOff;         // Forward and backward as a package of AOTInductor.
   Checkpoint checkpoint = Checkpoint::kOff;
@@ -152,6 +154,7 @@ std::string_view name_of(Attention);
 std::string_view name_of(Optimizer);
 std::string_view name_of(Weights);
 std::string_view name_of(Operators);
+std::string_view name_of(Gemm);
 std::string_view name_of(Checkpoint);
 std::string_view name_of(DataPath);
 std::string_view name_of(Batching);

@@ -21,6 +21,7 @@ std::vector<Part> order_parts(const ReportInput& input);
 std::vector<Part> machine_parts(const ReportInput& input);
 std::vector<Part> kernels_parts(const ReportInput& input);
 std::vector<Part> roofline_parts(const ReportInput& input);
+std::vector<Part> gemm_parts(const ReportInput& input);
 std::vector<Part> utilization_parts(const ReportInput& input);
 std::vector<Part> guards_parts(const ReportInput& input);
 std::vector<Part> proof_parts(const ReportInput& input);
@@ -50,6 +51,7 @@ std::span<const Section> all_sections() {
       {"machine", "State of the machine while measuring", &machine_parts},
       {"kernels", "Modules and kernels", &kernels_parts},
       {"roofline", "What rates the kernels reach", &roofline_parts},
+      {"gemm", "Algorithms of the matrix products", &gemm_parts},
       {"utilization", "Model FLOP/s utilisation", &utilization_parts},
       {"guards", "Same work, same maths?", &guards_parts},
       {"proof", "Did each switch take effect?", &proof_parts},

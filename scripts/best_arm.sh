@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The fastest arm beside PyTorch's own, or without one of its switches at a time.
+# The fastest arm beside PyTorch's own in one table, or the fastest arm without one of its switches.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -7,11 +7,14 @@ usage() {
   cat <<'TXT'
 usage: scripts/best_arm.sh torch|switches [MODEL] [arguments of `steplens matrix`]
 
-The baseline is the step with every fused operator, bf16 weights and cuDNN attention; MODEL is
-gpt2-124m unless given. Needs a GPU and a build.
+The fastest arm has every fused operator, measured matrix products, bf16 weights, cuDNN attention
+and one CUDA graph a step; MODEL is gpt2-124m unless given. Needs a GPU and a build.
 
-  torch      arms: the same as one CUDA graph, eager PyTorch, torch.compile and its modes
-  switches   arms: the baseline without each of its switches, and as one CUDA graph
+  torch      baseline: the eager step with cuDNN attention and PyTorch's fused AdamW. Arms: the
+             fastest one; AOTInductor's package, and that in a graph; PyTorch eager, torch.compile
+             and its modes, Hugging Face's Trainer. (Tuning every product takes torch.compile
+             minutes; --arms leaves arms out.)
+  switches   baseline: the fastest arm. Arms: it without each of its switches
 
   scripts/best_arm.sh torch --rounds 12 --out runs/best-torch
   scripts/best_arm.sh torch llama-1b --rounds 6 --warmup 20 --steps 15
@@ -19,10 +22,15 @@ gpt2-124m unless given. Needs a GPU and a build.
 TXT
 }
 
+parts='norm=fused rope=fused mlp=fused loss=fused embedding=fused gemm=tuned optimizer=multi_tensor weights=bf16_master graph=on'
 case "${1:-}" in
-  torch) what=(--toggles graph
-    --arms baseline,torch-eager,torch-compile,torch-compile-reduce-overhead,torch-compile-max-autotune) ;;
-  switches) what=(--toggles 'graph,norm,rope,mlp,loss,embedding,optimizer=fused,weights,attention=flash') ;;
+  torch)
+    what=(--set attention=cudnn --set optimizer=fused --toggles compile=aoti --arms
+      "baseline,best:${parts// /+},aoti-graph:compile=aoti+graph=on,torch-eager,torch-compile,torch-compile-reduce-overhead,torch-compile-max-autotune,hf-trainer") ;;
+  switches)
+    what=(--set attention=cudnn)
+    for part in $parts; do what+=(--set "$part"); done
+    what+=(--toggles 'norm,rope,mlp,loss,embedding,gemm,optimizer=fused,weights,attention=flash,graph') ;;
   -h | --help) usage; exit ;;
   *) usage >&2; exit 2 ;;
 esac
@@ -32,10 +40,4 @@ if [[ $# -gt 0 && $1 != -* ]]; then
   model=$1
   shift
 fi
-
-best=()
-for setting in norm=fused rope=fused mlp=fused loss=fused embedding=fused optimizer=multi_tensor \
-  weights=bf16_master attention=cudnn; do
-  best+=(--set "$setting")
-done
-exec "${STEPLENS:-build/release/bin/steplens}" matrix --model "$model" "${best[@]}" "${what[@]}" "$@"
+exec "${STEPLENS:-build/release/bin/steplens}" matrix --model "$model" "${what[@]}" "$@"

@@ -25,6 +25,7 @@
 #include "workloads/checkpoint.h"
 #include "workloads/evidence.h"
 #include "workloads/fused/embedding.h"
+#include "workloads/fused/gemm.h"
 #include "workloads/fused/loss.h"
 #include "workloads/fused/mlp.h"
 #include "workloads/fused/norm.h"
@@ -153,13 +154,18 @@ ResidualStream Model::added(const at::Tensor& x_BTC, const at::Tensor& branch_BT
   return {.x_BTC = stream.sum()};
 }
 
+at::Tensor Model::linear(const at::Tensor& x_BTK, const at::Tensor& weight_NK) const {
+  return config_.gemm == Gemm::kTuned ? tuned_linear(x_BTK, weight_NK)
+                                      : at::linear(x_BTK, weight_NK);
+}
+
 at::Tensor Model::attention(const at::Tensor& h_BTC, const at::Tensor& wqkv) const {
   const ModelShape& shape = config_.shape;
   const std::int64_t num_rows = h_BTC.size(0);
   const std::int64_t length = h_BTC.size(1);
   const std::int64_t q_width = shape.num_heads * shape.head_dim;
   const std::int64_t kv_width = shape.num_kv_heads * shape.head_dim;
-  const at::Tensor qkv = at::linear(h_BTC, wqkv);
+  const at::Tensor qkv = linear(h_BTC, wqkv);
   QkvHeads heads;
   if (config_.rope == Operators::kFused) {
     heads = fused_rope(qkv, cos_TD_, sin_TD_, shape.num_heads, shape.num_kv_heads);
@@ -193,12 +199,12 @@ ResidualStream Model::block(std::size_t layer_index, const ResidualStream& strea
   {
     const Normed normed = norm(stream, weights[0]);
     const ScopedRange attention_range("attention");
-    middle = added(normed.x_BTC, at::linear(attention(normed.h_BTC, weights[1]), weights[2]),
+    middle = added(normed.x_BTC, linear(attention(normed.h_BTC, weights[1]), weights[2]),
                    dropout_site(layer_index, 0));
   }
   const Normed normed = norm(middle, weights[3]);
   const ScopedRange mlp("mlp");
-  return added(normed.x_BTC, at::linear(gated(at::linear(normed.h_BTC, weights[4])), weights[5]),
+  return added(normed.x_BTC, linear(gated(linear(normed.h_BTC, weights[4])), weights[5]),
                dropout_site(layer_index, 1));
 }
 
@@ -207,12 +213,13 @@ at::Tensor Model::head_loss(const at::Tensor& h_BTC, const at::Tensor& targets_B
   const at::Tensor& weight_VC = parameters_.back().value;
   if (config_.loss == Operators::kFused) {
     const ScopedRange range("head");
-    return fused_head_loss(h_BTC, weight_VC, targets_BT, product_type(config_), weight);
+    return fused_head_loss(h_BTC, weight_VC, targets_BT, product_type(config_), config_.gemm,
+                           weight);
   }
   at::Tensor logits_BTV;
   {
     const ScopedRange range("head");
-    logits_BTV = at::linear(h_BTC, weight_VC);
+    logits_BTV = linear(h_BTC, weight_VC);
   }
   const ScopedRange range("loss");
   return at::cross_entropy_loss(logits_BTV.view({-1, config_.shape.vocab_size}),

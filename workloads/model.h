@@ -45,7 +45,8 @@ struct ResidualStream {
 /// from the same draws, and so is the residual stream.
 ///
 /// The config says by whose kernels norms, rotary embedding, MLP, loss and the embedding's backward
-/// pass run: ATen's or those of workloads/fused.
+/// pass run: ATen's or those of workloads/fused; and whether cuBLAS or a measurement chooses the
+/// algorithms of the matrix products.
 class Model {
  public:
   /// Draws the weights from one generator seeded with `config.seed` on the run's device: matrices
@@ -88,6 +89,7 @@ class Model {
   };
   Normed norm(const ResidualStream& stream, const at::Tensor& weight_C) const;
   at::Tensor attention(const at::Tensor& h_BTC, const at::Tensor& wqkv) const;
+  at::Tensor linear(const at::Tensor& x_BTK, const at::Tensor& weight_NK) const;  // x W^T.
   at::Tensor gated(const at::Tensor& gate_up) const;
   at::Tensor head_loss(const at::Tensor& h_BTC, const at::Tensor& targets_BT,
                        const LossWeight& weight) const;

@@ -26,6 +26,7 @@
 #include "workloads/catalog/toggles.h"
 #include "workloads/data_feed.h"
 #include "workloads/device_info.h"
+#include "workloads/fused/gemm.h"
 #include "workloads/parallel/gradient_reducer.h"
 #include "workloads/ranges.h"
 #include "workloads/step_executor.h"
@@ -215,6 +216,7 @@ BlockRecord run_block(const BlockConfig& block, Sampler& sampler,
     const JoinedWorld world(block, place);
     BlockRun run(block, sampler, after_steps, world.get());
     run.run(record);
+    if (config.gemm == Gemm::kTuned) record.evidence["gemm"] = tuned_gemm_facts();
   } catch (const c10::OutOfMemoryError& error) {
     const std::string text = error.what_without_backtrace();
     return end_as(BlockStatus::kOom, text.substr(0, text.find('\n')));

@@ -76,7 +76,8 @@ void add_comparison_flags(CLI::App& app, ExperimentFlags& flags) {
                  "each toggle alone and every two together, for what they give beyond their "
                  "product: 'attention=cudnn,optimizer=fused,graph=on'");
   app.add_option("--arms", flags.arms,
-                 "external arms: baseline,torch-eager,mine=/path/to/executable");
+                 "other arms: baseline,torch-eager,mine=/path/to/executable, or this program with "
+                 "several keys set: best:norm=fused+graph=on");
   app.add_option("--aa", flags.aa, "A/A: that many comparisons of the baseline with itself");
   app.add_option("--rounds", flags.rounds,
                  "rounds (default 12; 60 at most with --until-halfwidth)");

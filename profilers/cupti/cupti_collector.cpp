@@ -224,7 +224,8 @@ void CuptiCollector::on_graph_node(CUpti_CallbackId cbid, const CUpti_GraphData&
     const GraphNodeOrigin origin{.range = ranges_.current_range(),
                                  .step_range = ranges_.step_thread_range()};
     const std::lock_guard lock(nodes_mutex_);
-    nodes_[id] = origin;
+    // An edited graph announces all of its nodes anew; where they were captured stands.
+    nodes_.try_emplace(id, origin);
     return;
   }
   std::uint64_t original_id = 0;

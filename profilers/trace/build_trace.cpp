@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <tuple>
 #include <unordered_map>
@@ -44,6 +45,9 @@ class TraceBuilder {
     add_apis();
     attribute_ops();
     attribute_operators();
+    for (const GpuOp& op : trace_.gpu_ops) {
+      if (op.phase == Phase::kNone) count(quality::kUnattributed);
+    }
     for (Sync& sync : raw_.syncs) {
       if (!is_in_window(sync.start_ns, sync.end_ns)) continue;
       rebase(sync);
@@ -305,6 +309,30 @@ class TraceBuilder {
       }
       finish(op, tree);
     }
+    attribute_added_nodes();
+  }
+
+  // A node that was put into a graph after its capture, as an edit of the graph does, was made in
+  // no phase. It serves the node behind it in its stream.
+  void attribute_added_nodes() {
+    std::vector<std::size_t> order(trace_.gpu_ops.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, std::ranges::greater(), [&](std::size_t i) {
+      const GpuOp& op = trace_.gpu_ops[i];
+      return std::tuple(op.device, op.stream_id, op.start_ns, i);
+    });
+    const GpuOp* behind = nullptr;
+    for (const std::size_t i : order) {
+      GpuOp& op = trace_.gpu_ops[i];
+      if (op.attribution == Attribution::kGraphNode && op.phase == Phase::kNone &&
+          behind != nullptr && behind->attribution == Attribution::kGraphNode &&
+          behind->device == op.device && behind->stream_id == op.stream_id &&
+          behind->correlation_id == op.correlation_id) {
+        op.range = behind->range;
+        op.phase = behind->phase;
+      }
+      behind = &op;
+    }
   }
 
   void attribute_operators() {
@@ -329,7 +357,6 @@ class TraceBuilder {
   void finish(GpuOp& op, const RangeTree& tree) {
     op.phase = tree.phase_of(op.range);
     if (op.range == kNoRow) op.attribution = Attribution::kNone;
-    if (op.phase == Phase::kNone) count(quality::kUnattributed);
     trace_.gpu_ops.push_back(op);
   }
 

@@ -86,6 +86,7 @@ TEST(AllToggles, LevelsForAGpuOrSeveralRanksSayWhyNotOnOneCpu) {
                                            "mlp=fused",
                                            "loss=fused",
                                            "embedding=fused",
+                                           "gemm=tuned",
                                            "precision=tf32",
                                            "precision=bf16",
                                            "precision=fp16",
@@ -178,6 +179,9 @@ TEST(WhyNot, KeepsOurKernelsOutOfACompiledPackage) {
     EXPECT_NE(why_not(config).find("compile=aoti"), std::string_view::npos);
     config.*part = Operators::kAten;
   }
+  config.gemm = Gemm::kTuned;
+  EXPECT_NE(why_not(config).find("gemm=heuristic"), std::string_view::npos);
+  config.gemm = Gemm::kHeuristic;
   config.weights = Weights::kBf16Master;
   EXPECT_NE(why_not(config).find("fp32 weights"), std::string_view::npos);
   config.compile = Compile::kOff;

@@ -69,8 +69,22 @@ TEST(ParseExternalArms, TakesKnownNamesAndPathsAndDropsTheBaseline) {
       ElementsAre(ExternalArmChoice{"torch-eager", {}}, ExternalArmChoice{"mine", "/a=b/run"}));
 }
 
+TEST(ParseExternalArms, TakesArmsWithSeveralKeysSetAndWritesThemBack) {
+  const std::vector<ExternalArmChoice> arms =
+      parse_external_arms("best: attention=math + graph=on, mine=/x:y");
+  ASSERT_EQ(arms.size(), 2u);
+  EXPECT_EQ(arms[0].name, "best");
+  EXPECT_THAT(arms[0].settings,
+              ElementsAre(std::pair("attention", "math"), std::pair("graph", "on")));
+  EXPECT_EQ(arms[1].path, "/x:y");
+  EXPECT_EQ(text_of(arms[0]), "best:attention=math+graph=on");
+  EXPECT_EQ(text_of(arms[1]), "mine=/x:y");
+  EXPECT_EQ(text_of({.name = "torch-eager"}), "torch-eager");
+}
+
 TEST(ParseExternalArms, RefusesNamesThatWouldCollide) {
-  for (const char* text : {"baseline=/x", "aa-01", "a b", "x,x", "mine=", "../x"}) {
+  for (const char* text : {"baseline=/x", "aa-01", "a b", "x,x", "mine=", "../x",
+                           "best:", "best:graph", "best:graph=on+", "baseline:graph=on"}) {
     EXPECT_THROW(parse_external_arms(text), ConfigError) << text;
   }
 }
@@ -268,6 +282,37 @@ TEST(MakePlan, AddsExternalArmsWithoutTheirFolders) {
   EXPECT_THAT(plan.commands.at("shell"), ElementsAre("/bin/sh"));
   // Another program differs in more than one key.
   EXPECT_FALSE(plan.arms[1].is_single_variable);
+}
+
+TEST(MakePlan, SetsSeveralKeysInOneArmAndProvesEachToggleOfThem) {
+  MatrixRequest request{
+      .baseline = cpu_baseline(),
+      .external_arms = parse_external_arms("both:attention=math+optimizer=loop+num_threads=2")};
+  const Plan plan = make_plan(request, vocabulary());
+  EXPECT_THAT(names(plan), ElementsAre("baseline", "both"));
+  const Arm& both = plan.arms[1];
+  EXPECT_EQ(both.config.attention, Attention::kMath);
+  EXPECT_EQ(both.config.optimizer, Optimizer::kLoop);
+  EXPECT_EQ(both.config.num_threads, 2);
+  EXPECT_FALSE(both.is_single_variable);
+  EXPECT_TRUE(both.command.empty());
+  EXPECT_EQ(both.reference, "baseline");
+  std::size_t num_claims = 0;
+  for (const char* one : {"attention=math", "optimizer=loop"}) {
+    num_claims += make_plan(request_of(one), vocabulary()).arms[1].proof_claims.size();
+  }
+  EXPECT_GT(num_claims, 0u);
+  EXPECT_EQ(both.proof_claims.size(), num_claims);
+
+  request.external_arms = parse_external_arms("same:attention=flash");
+  EXPECT_THAT([&] { make_plan(request, vocabulary()); },
+              ThrowsMessage<ConfigError>(HasSubstr("same:attention=flash is the baseline itself")));
+  request.external_arms = parse_external_arms("wrong:attention=flsh");
+  EXPECT_THAT([&] { make_plan(request, vocabulary()); },
+              ThrowsMessage<ConfigError>(HasSubstr("flsh")));
+  request.external_arms = parse_external_arms("wrong:attentio=flash");
+  EXPECT_THAT([&] { make_plan(request, vocabulary()); },
+              ThrowsMessage<ConfigError>(HasSubstr("did you mean attention?")));
 }
 
 TEST(MakePlan, RunsOnSeveralRanksOnlyTheArmsThatTakeTheirPlace) {

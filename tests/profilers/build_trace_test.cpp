@@ -306,6 +306,29 @@ TEST(BuildTrace, TakesTheModuleFromTheGraphsNodeAndTheStepFromTheLaunch) {
   }
 }
 
+TEST(BuildTrace, GivesANodeThatAnEditAddedTheRangeOfTheOneBehindIt) {
+  Recording recording;
+  recording.open(kMainThread, "step", 10'000, 14'000);
+  const std::uint32_t step = recording.range("step");
+  const std::uint32_t forward = recording.range("step/forward/block 0");
+  recording.origins[1] = {.range = forward, .step_range = forward};
+  recording.origins[2] = {.range = kNoRow, .step_range = step};  // Added by the edit.
+  recording.call(kMainThread, 1, 10'200);
+  recording.call(kMainThread, 2, 10'300);
+  recording.kernel(1, 10'500, 2);
+  recording.kernel(1, 10'600, 2);
+  recording.kernel(1, 10'700, 1);
+  recording.kernel(1, 10'800, 2);  // Nothing of its launch follows.
+  recording.kernel(2, 10'900, 1);
+  const Trace trace = recording.build();
+  for (const std::size_t op : {0u, 1u, 2u}) {
+    EXPECT_EQ(path_of_op(trace, op), "step/forward/block 0");
+    EXPECT_EQ(trace.gpu_ops[op].phase, Phase::kForward);
+  }
+  EXPECT_EQ(path_of_op(trace, 3), "step");
+  EXPECT_EQ(counter(trace, quality::kUnattributed), 1);
+}
+
 TEST(BuildTrace, TakesTheLaunchsRangeForANodeOfUnknownOrigin) {
   OneStep recording;
   recording.origins[5] = {};  // Captured outside of all ranges.

@@ -1,5 +1,7 @@
 // The whole model with every fused operator against ATen's, step by step.
 
+#include <cstdlib>
+
 #include "tests/workloads/tiny_model.h"
 #include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -8,6 +10,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
 
+#include "harness/temporary_folder.h"
 #include "reports/guards.h"
 #include "workloads/attention.h"
 #include "workloads/catalog/models.h"
@@ -41,6 +44,7 @@ RunConfig all_fused(RunConfig config) {
   config.loss = Operators::kFused;
   config.embedding = Operators::kFused;
   config.optimizer = Optimizer::kMultiTensor;
+  config.gemm = Gemm::kTuned;
   return config;
 }
 
@@ -102,6 +106,8 @@ class FusedModel : public ::testing::Test {
   void SetUp() override {
     if (c10::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
     at::globalContext().lazyInitDevice(at::kCUDA);
+    static const TemporaryFolder tables("steplens-gemm");  // The process opens its table once.
+    ::setenv("STEPLENS_GEMM_TABLES", tables.path().c_str(), 1);
   }
 };
 
@@ -119,6 +125,7 @@ TEST_F(FusedModel, FollowsAtenInFp32OneSwitchAtATimeAndAllTogether) {
   check("loss", [](RunConfig& c) { c.loss = Operators::kFused; });
   check("embedding", [](RunConfig& c) { c.embedding = Operators::kFused; });
   check("optimizer", [](RunConfig& c) { c.optimizer = Optimizer::kMultiTensor; });
+  check("gemm", [](RunConfig& c) { c.gemm = Gemm::kTuned; });
   check("all", [](RunConfig& c) { c = all_fused(c); });
   check("all, checkpoint", [](RunConfig& c) {
     c = all_fused(c);
@@ -187,6 +194,8 @@ TEST_F(FusedModel, CountsWhatItLaunches) {
   EXPECT_EQ(count("fused_mlps"), 2 * 4 * num_micro_steps);
   EXPECT_EQ(count("fused_losses"), num_micro_steps);
   EXPECT_EQ(count("fused_embedding_gradients"), num_micro_steps);
+  // Four matrices a block and the head, each one product forward and two back.
+  EXPECT_EQ(count("tuned_gemms"), 3 * (4 * 4 + 1) * num_micro_steps);
   EXPECT_EQ(count("multi_tensor_updates"), kNumSteps);
 }
 

@@ -1,6 +1,7 @@
 // Each wrapper of workloads/fused against ATen's composition of the same operator, computed in
 // double from the same rounded inputs.
 
+#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
@@ -20,8 +22,11 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
+#include "harness/temporary_folder.h"
+#include "workloads/autocast.h"
 #include "workloads/dropout.h"
 #include "workloads/fused/embedding.h"
+#include "workloads/fused/gemm.h"
 #include "workloads/fused/loss.h"
 #include "workloads/fused/mlp.h"
 #include "workloads/fused/norm.h"
@@ -45,6 +50,8 @@ class FusedOperators : public ::testing::Test {
   void SetUp() override {
     if (c10::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
     at::globalContext().lazyInitDevice(at::kCUDA);
+    static const TemporaryFolder tables("steplens-gemm");  // The process opens its table once.
+    ::setenv("STEPLENS_GEMM_TABLES", tables.path().c_str(), 1);
     // Memory that the wrappers ask for comes filled with NaN.
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
     at::globalContext().setDeterministicFillUninitializedMemory(true);
@@ -250,6 +257,47 @@ TEST_F(FusedOperators, SwigluHasAtensGradients) {
   }
 }
 
+TEST_F(FusedOperators, TunedLinearHasAtensGradients) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const std::int64_t width : {8, 96, 515}) {
+      const std::string name = std::string(c10::toString(type)) + ", " + std::to_string(width);
+      const at::Tensor x = random({3, 65, width}, type);
+      const at::Tensor weight = random({72, width}, type, 0.1);
+      const at::Tensor x2 = twin(x);
+      const at::Tensor weight2 = twin(weight);
+      const at::Tensor dy = at::randn({3, 65, 72}, options()).to(type);
+      // A second time by the algorithms that the first one measured; gradients add up.
+      for (int pass = 0; pass < 2; ++pass) {
+        const at::Tensor actual = tuned_linear(x, weight);
+        const at::Tensor expected = at::linear(x2, weight2);
+        expect_near(actual, expected, type, name);
+        actual.backward(dy);
+        expected.backward(dy.to(at::kDouble));
+      }
+      expect_near(x.grad(), x2.grad(), type, name + " gradient of x");
+      expect_near(weight.grad(), weight2.grad(), type, name + " gradient of the weight");
+    }
+  }
+}
+
+TEST_F(FusedOperators, TunedLinearCastsUnderAutocastAndSkipsWhatNeedsNoGradient) {
+  const at::Tensor x = random({2, 33, 64}, at::kFloat).detach();
+  const at::Tensor weight = random({48, 64}, at::kFloat, 0.1);
+  const at::Tensor weight2 = twin(weight.detach().to(at::kBFloat16));
+  at::Tensor actual;
+  {
+    const AutocastScope autocast({.device = at::kCUDA, .is_enabled = true});
+    actual = tuned_linear(x, weight);
+  }
+  EXPECT_EQ(actual.scalar_type(), at::kBFloat16);
+  actual.sum().backward();
+  const at::Tensor expected = at::matmul(x.to(at::kBFloat16).to(at::kDouble), weight2.t());
+  expected.sum().backward();
+  expect_near(actual, expected, at::kBFloat16, "autocast");
+  EXPECT_EQ(weight.grad().scalar_type(), at::kFloat);
+  expect_near(weight.grad(), weight2.grad(), at::kBFloat16, "gradient of the weight");
+}
+
 TEST_F(FusedOperators, EmbeddingSumsTheGradientsOfEachToken) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const std::int64_t vocab_size : {37, 5000}) {
@@ -280,12 +328,17 @@ TEST_F(FusedOperators, HeadLossInChunksHasTheLossAndGradientsOfAllLogits) {
   struct Case {
     at::ScalarType type, weight_type;
     std::optional<double> root;  // The gradient that is promised to come in.
+    Gemm gemm = Gemm::kHeuristic;
   };
-  constexpr Case kCases[] = {
-      {at::kFloat, at::kFloat, std::nullopt},       {at::kFloat, at::kFloat, 0.25},
-      {at::kBFloat16, at::kFloat, std::nullopt},    {at::kBFloat16, at::kFloat, 0.25},
-      {at::kBFloat16, at::kBFloat16, std::nullopt}, {at::kBFloat16, at::kBFloat16, 0.25}};
-  for (const auto& [type, weight_type, root] : kCases) {
+  constexpr Case kCases[] = {{at::kFloat, at::kFloat, std::nullopt},
+                             {at::kFloat, at::kFloat, 0.25},
+                             {at::kBFloat16, at::kFloat, std::nullopt},
+                             {at::kBFloat16, at::kFloat, 0.25},
+                             {at::kBFloat16, at::kBFloat16, std::nullopt},
+                             {at::kBFloat16, at::kBFloat16, 0.25},
+                             {at::kFloat, at::kFloat, 0.25, Gemm::kTuned},
+                             {at::kBFloat16, at::kBFloat16, 0.25, Gemm::kTuned}};
+  for (const auto& [type, weight_type, root, gemm] : kCases) {
     for (const Size& s : kSizes) {
       const std::string name = std::string(c10::toString(type)) + ", weights " +
                                c10::toString(weight_type) + ", " + std::to_string(s.vocab_size) +
@@ -295,7 +348,7 @@ TEST_F(FusedOperators, HeadLossInChunksHasTheLossAndGradientsOfAllLogits) {
       at::Tensor targets = at::randint(s.vocab_size, {s.num_rows, s.length}, options(at::kLong));
       targets.narrow(1, 2, 3).fill_(-100);
       const at::Tensor actual =
-          fused_head_loss(h, weight, targets, type, {.factor = 0.3, .root_gradient = root});
+          fused_head_loss(h, weight, targets, type, gemm, {.factor = 0.3, .root_gradient = root});
 
       const at::Tensor h2 = twin(h);
       const at::Tensor weight2 = weight.detach().to(type).to(at::kDouble).requires_grad_(true);

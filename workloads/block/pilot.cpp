@@ -33,6 +33,10 @@ constexpr std::string_view kCountedInStep[] = {"forward_passes",
                                                "fused_losses",
                                                "multi_tensor_updates",
                                                "fused_embedding_gradients",
+                                               "tuned_gemms",
+                                               "matmuls_bf16",
+                                               "matmuls_fp32",
+                                               "matmuls_tf32",
                                                "all_reduces_after_backward"};
 
 // What an OperatorCounter saw.

@@ -162,6 +162,11 @@ inline constexpr EvidenceRule kEmbeddingEvidence[] = {
     {"aten", Device::kCuda, kEmbeddingBackward, Claim::kPresent},
     {"aten", Device::kCuda, "trace.embedding_fused", Claim::kAbsent},
 };
+inline constexpr EvidenceRule kGemmEvidence[] = {
+    {"tuned", Device::kCuda, "tuned_gemms", Claim::kPresent},
+    {"tuned", Device::kCuda, "aten::mm", Claim::kFewerThanReference},
+    {"heuristic", Device::kCuda, "tuned_gemms", Claim::kAbsent},
+};
 inline constexpr EvidenceRule kPrecisionEvidence[] = {
     {"fp32", Device::kCuda, "matmuls_fp32", Claim::kPresent},
     {"fp32", Device::kCuda, "matmuls_bf16", Claim::kAbsent},

@@ -51,6 +51,13 @@ std::string_view no_fused_operators(const RunConfig& config) {
              : "";
 }
 
+std::string_view no_tuned_gemm(const RunConfig& config) {
+  if (config.device != Device::kCuda) return needs_cuda(config);
+  return config.precision == Precision::kFp16
+             ? "gemm=tuned takes bf16, fp32 and tf32; precision=fp16 has none"
+             : "";
+}
+
 std::string_view no_bf16_master(const RunConfig& config) {
   return config.precision == Precision::kBf16 ? "" : "bf16 weights need precision=bf16";
 }

@@ -1,11 +1,10 @@
 #include "workloads/catalog/package_info.h"
 
-#include <cstdlib>
-
 #include <fmt/format.h>
 
 #include "harness/error.h"
 #include "harness/files.h"
+#include "workloads/catalog/cache_folders.h"
 
 namespace steplens {
 namespace {
@@ -53,16 +52,7 @@ std::string difference(const json& info, const RunConfig& config, const PackageP
 
 }  // namespace
 
-fs::path packages_folder() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return fs::path(value == nullptr ? "" : value);
-  };
-  if (const fs::path folder = variable("STEPLENS_PACKAGES"); !folder.empty()) return folder;
-  fs::path cache = variable("XDG_CACHE_HOME");
-  if (cache.empty()) cache = variable("HOME") / ".cache";
-  return cache / "steplens" / "packages";
-}
+fs::path packages_folder() { return cache_folder_of("STEPLENS_PACKAGES", "packages"); }
 
 json package_config(const RunConfig& config) {
   const json all = to_json(config);

@@ -98,6 +98,12 @@ inline constexpr Level kEmbedding[] = {
     operators_level<&RunConfig::embedding, Operators::kAten>(),
     operators_level<&RunConfig::embedding, Operators::kFused>(),
 };
+inline constexpr Level kGemm[] = {
+    {.name = "heuristic", .apply = [](RunConfig& c) { c.gemm = Gemm::kHeuristic; }},
+    {.name = "tuned",
+     .apply = [](RunConfig& c) { c.gemm = Gemm::kTuned; },
+     .why_not = reasons::no_tuned_gemm},
+};
 inline constexpr Level kPrecision[] = {
     {.name = "fp32", .apply = [](RunConfig& c) { c.precision = Precision::kFp32; }},
     {.name = "tf32",

@@ -37,6 +37,9 @@ std::string_view why_not(const RunConfig& config) {
       return "compile=aoti makes kernels of its own from ATen's operators; take norm, rope, mlp, "
              "loss and embedding=aten";
     }
+    if (config.gemm != Gemm::kHeuristic) {
+      return "compile=aoti makes its own matrix products; take gemm=heuristic";
+    }
     if (config.weights != Weights::kFp32) {
       return "compile=aoti takes fp32 weights; its package knows no masters";
     }

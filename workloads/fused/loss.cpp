@@ -2,15 +2,14 @@
 
 #include <algorithm>
 
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "workloads/evidence.h"
+#include "workloads/fused/gemm.h"
 #include "workloads/fused/launch.h"
 #include "workloads/ranges.h"
 
@@ -20,26 +19,12 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// sum (V, C) fp32 = or += gradient^T h, of which gradient and h are fp32 or bf16.
-void add_weight_gradient(at::Tensor& sum_VC, const at::Tensor& gradient_NV, const at::Tensor& h_NC,
-                         bool is_first) {
-  const bool is_fp32 = h_NC.scalar_type() == at::kFloat;
-  if (is_first && is_fp32) {
-    at::mm_out(sum_VC, gradient_NV.t(), h_NC);
-  } else if (is_first) {
-    at::mm_out(sum_VC, gradient_NV.t(), h_NC, at::kFloat);
-  } else if (is_fp32) {
-    at::addmm_out(sum_VC, sum_VC, gradient_NV.t(), h_NC);
-  } else {
-    at::addmm_out(sum_VC, sum_VC, gradient_NV.t(), h_NC, at::kFloat);
-  }
-}
-
 struct FusedHeadLoss : torch::autograd::Function<FusedHeadLoss> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& h_BTC,
                             const at::Tensor& weight_in, const at::Tensor& targets_BT,
                             std::int64_t type_index, double factor, double gradient_scale,
-                            bool is_final) {
+                            bool is_final, std::int64_t gemm_index) {
+    const auto gemm = static_cast<Gemm>(gemm_index);
     const auto type = static_cast<at::ScalarType>(type_index);
     const at::Tensor h_NC = h_BTC.reshape({-1, h_BTC.size(-1)}).to(type).contiguous();
     const at::Tensor weight_VC = weight_in.to(type);
@@ -57,7 +42,7 @@ struct FusedHeadLoss : torch::autograd::Function<FusedHeadLoss> {
       const std::int64_t count = std::min(chunks.rows_per_chunk, num_rows - first);
       const at::Tensor h_chunk = h_NC.narrow(0, first, count);
       at::Tensor logits = buffer.narrow(0, 0, count);
-      at::mm_out(logits, h_chunk, weight_VC.t());
+      mm_out_by(gemm, logits, h_chunk, weight_VC.t());
       {
         const ScopedRange range("loss");
         cross_entropy({.logits = logits.data_ptr(),
@@ -71,8 +56,8 @@ struct FusedHeadLoss : torch::autograd::Function<FusedHeadLoss> {
       }
       count_event("fused_losses");
       at::Tensor dh_chunk = dh_NC.narrow(0, first, count);
-      at::mm_out(dh_chunk, logits, weight_VC);
-      add_weight_gradient(dweight_VC, logits, h_chunk, i == 0);
+      mm_out_by(gemm, dh_chunk, logits, weight_VC);
+      mm_out_by(gemm, dweight_VC, logits.t(), h_chunk, /*is_added=*/i > 0);
     }
     context->save_for_backward({dh_NC.view(h_BTC.sizes()), dweight_VC});
     context->saved_data["h_type"] = static_cast<std::int64_t>(h_BTC.scalar_type());
@@ -95,7 +80,7 @@ struct FusedHeadLoss : torch::autograd::Function<FusedHeadLoss> {
       at::Tensor result = at::empty_like(values, values.options().dtype(wanted));
       return at::mul_out(result, values, gradients.front());
     };
-    variable_list result(7);  // One an argument of forward.
+    variable_list result(8);  // One an argument of forward.
     result[0] = finished(saved[0], type("h_type"));
     result[1] = finished(saved[1], type("weight_type"));
     return result;
@@ -105,11 +90,11 @@ struct FusedHeadLoss : torch::autograd::Function<FusedHeadLoss> {
 }  // namespace
 
 at::Tensor fused_head_loss(const at::Tensor& h_BTC, const at::Tensor& weight_VC,
-                           const at::Tensor& targets_BT, at::ScalarType type,
+                           const at::Tensor& targets_BT, at::ScalarType type, Gemm gemm,
                            const LossWeight& weight) {
   return FusedHeadLoss::apply(h_BTC, weight_VC, targets_BT, static_cast<std::int64_t>(type),
                               weight.factor, weight.factor * weight.root_gradient.value_or(1),
-                              weight.root_gradient.has_value());
+                              weight.root_gradient.has_value(), static_cast<std::int64_t>(gemm));
 }
 
 }  // namespace steplens

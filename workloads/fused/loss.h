@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "harness/run_config.h"
 #include "workloads/loss_weight.h"
 
 namespace steplens {
@@ -28,10 +29,11 @@ inline constexpr std::int64_t kMaxHeadRows = 8192;
 /// forward pass. With weight.root_gradient it is the final one, and backward at most rounds that of
 /// W to W's type; without, backward scales it by what comes in, in the same pass.
 ///
+/// `gemm`: by whose algorithms the products run (workloads/fused/gemm.h).
 /// `h_BTC` and `weight_VC` are computed with in `type` (fp32 or bf16), targets are int64 (B, T). On
 /// a GPU; differentiable once.
 at::Tensor fused_head_loss(const at::Tensor& h_BTC, const at::Tensor& weight_VC,
-                           const at::Tensor& targets_BT, at::ScalarType type,
+                           const at::Tensor& targets_BT, at::ScalarType type, Gemm gemm,
                            const LossWeight& weight = {});
 
 }  // namespace steplens

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <vector>
+
+#include <cublasLt.h>
+
+#include "kernels/gemm/gemm.h"
+
+namespace steplens {
+
+/// One algorithm of cuBLASLt, usable with the version and device that it came from.
+struct GemmAlgorithm {
+  cublasLtMatmulAlgo_t value{};
+  std::int64_t heuristic_ns = 0;  // Time of the heuristic's first choice; 0: not measured.
+  std::int64_t chosen_ns = 0;     // Time of this one.
+  int num_candidates = 0;
+
+  bool is_measured() const { return chosen_ns > 0; }
+};
+
+/// cuBLASLt's descriptors of one shape. Row-major C = A B is column-major C^T = B^T A^T: B is the
+/// library's first operand.
+class GemmPlan {
+ public:
+  /// Throws DeviceError naming shape and status.
+  GemmPlan(cublasLtHandle_t handle, const GemmShape& shape);
+  ~GemmPlan();
+  GemmPlan(const GemmPlan&) = delete;
+  GemmPlan& operator=(const GemmPlan&) = delete;
+
+  /// The heuristic's offers, best guess first; at least one.
+  std::vector<cublasLtMatmulAlgo_t> candidates() const;
+
+  /// Does this algorithm take the product within the workspace?
+  bool takes(const cublasLtMatmulAlgo_t& algorithm) const;
+
+  cublasStatus_t run(const GemmArgs& args, const cublasLtMatmulAlgo_t& algorithm,
+                     cudaStream_t stream) const;
+
+  /// Measures all candidates on the operands of `args`, whose C is left as it is if the product is
+  /// added. Not during a capture.
+  GemmAlgorithm measure(const GemmArgs& args, cudaStream_t stream) const;
+
+ private:
+  cublasLtHandle_t handle_;
+  GemmShape shape_;
+  cublasLtMatmulDesc_t operation_ = nullptr;
+  cublasLtMatrixLayout_t a_ = nullptr;
+  cublasLtMatrixLayout_t b_ = nullptr;
+  cublasLtMatrixLayout_t c_ = nullptr;
+};
+
+[[noreturn]] void throw_gemm_error(const GemmShape& shape, const char* call, cublasStatus_t status);
+
+}  // namespace steplens

@@ -1,0 +1,158 @@
+#include "workloads/fused/gemm.h"
+
+#include <map>
+#include <mutex>
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mm.h>
+#include <nlohmann/json.hpp>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/gemm/gemm.h"
+#include "workloads/catalog/cache_folders.h"
+#include "workloads/evidence.h"
+#include "workloads/fused/launch.h"
+
+namespace steplens {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// The process's table and its workspace on each stream. Never destroyed: at exit the driver may be
+// gone before they are.
+struct TunedProducts {
+  GemmTable table{cache_folder_of("STEPLENS_GEMM_TABLES", "gemm")};
+  std::map<cudaStream_t, at::Tensor> workspaces;
+  std::mutex mutex;
+
+  void* workspace(cudaStream_t stream, const at::TensorOptions& options) {
+    const std::scoped_lock lock(mutex);
+    at::Tensor& workspace = workspaces[stream];
+    if (!workspace.defined()) {
+      workspace =
+          at::empty({static_cast<std::int64_t>(kGemmWorkspaceBytes)}, options.dtype(at::kByte));
+    }
+    return workspace.data_ptr();
+  }
+};
+
+TunedProducts& tuned_products() {
+  static auto* const products = new TunedProducts;
+  return *products;
+}
+
+struct Operand {
+  const void* data = nullptr;
+  bool is_transposed = false;
+};
+
+Operand operand_of(const at::Tensor& matrix) {
+  TORCH_CHECK(matrix.dim() == 2);
+  const bool is_transposed = !matrix.is_contiguous();
+  TORCH_CHECK(!is_transposed || matrix.t().is_contiguous(), "a product's operand has gaps");
+  return {.data = matrix.data_ptr(), .is_transposed = is_transposed};
+}
+
+void tuned_mm_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool is_added) {
+  TORCH_CHECK(out.is_contiguous() && a.size(1) == b.size(0) && out.size(0) == a.size(0) &&
+              out.size(1) == b.size(1) && a.scalar_type() == b.scalar_type());
+  const Operand left = operand_of(a);
+  const Operand right = operand_of(b);
+  const bool is_tf32 = a.scalar_type() == at::kFloat && at::globalContext().allowTF32CuBLAS();
+  const cudaStream_t stream = current_stream();
+  TunedProducts& products = tuned_products();
+  products.table.run({.shape = {.M = a.size(0),
+                                .N = b.size(1),
+                                .K = a.size(1),
+                                .is_a_transposed = left.is_transposed,
+                                .is_b_transposed = right.is_transposed,
+                                .type = element_type_of(a),
+                                .output_type = element_type_of(out),
+                                .is_added = is_added,
+                                .is_tf32 = is_tf32},
+                      .a = left.data,
+                      .b = right.data,
+                      .c = out.data_ptr(),
+                      .workspace = products.workspace(stream, out.options())},
+                     stream);
+  count_event("tuned_gemms");
+  count_event(a.scalar_type() == at::kBFloat16 ? "matmuls_bf16"
+              : is_tf32                        ? "matmuls_tf32"
+                                               : "matmuls_fp32");
+}
+
+void aten_mm_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool is_added) {
+  const bool is_one_type = out.scalar_type() == a.scalar_type();
+  if (is_added && is_one_type) {
+    at::addmm_out(out, out, a, b);
+  } else if (is_added) {
+    at::addmm_out(out, out, a, b, out.scalar_type());
+  } else if (is_one_type) {
+    at::mm_out(out, a, b);
+  } else {
+    at::mm_out(out, a, b, out.scalar_type());
+  }
+}
+
+at::Tensor rows_of(const at::Tensor& x_K) { return x_K.reshape({-1, x_K.size(-1)}).contiguous(); }
+
+struct TunedLinear : torch::autograd::Function<TunedLinear> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x_K,
+                            const at::Tensor& weight_in) {
+    const at::Tensor x_MK = rows_of(x_K);
+    const at::Tensor weight_NK = weight_in.contiguous();
+    at::Tensor y_MN = at::empty({x_MK.size(0), weight_NK.size(0)}, x_MK.options());
+    tuned_mm_out(y_MN, x_MK, weight_NK.t(), /*is_added=*/false);
+    context->save_for_backward({x_MK, weight_NK});
+    std::vector<std::int64_t> sizes = x_K.sizes().vec();
+    sizes.back() = weight_NK.size(0);
+    return y_MN.view(sizes);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& x_MK = saved[0];
+    const at::Tensor& weight_NK = saved[1];
+    const at::Tensor dy_MN = rows_of(gradients.front());
+    variable_list result(2);
+    if (context->needs_input_grad(0)) {
+      at::Tensor dx_MK = at::empty_like(x_MK);
+      tuned_mm_out(dx_MK, dy_MN, weight_NK, /*is_added=*/false);
+      std::vector<std::int64_t> sizes = gradients.front().sizes().vec();
+      sizes.back() = x_MK.size(1);
+      result[0] = dx_MK.view(sizes);
+    }
+    if (context->needs_input_grad(1)) {
+      result[1] = at::empty_like(weight_NK);
+      tuned_mm_out(result[1], dy_MN.t(), x_MK, /*is_added=*/false);
+    }
+    return result;
+  }
+};
+
+}  // namespace
+
+void mm_out_by(Gemm gemm, at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
+               bool is_added) {
+  if (gemm == Gemm::kTuned) {
+    tuned_mm_out(out, a, b, is_added);
+  } else {
+    aten_mm_out(out, a, b, is_added);
+  }
+}
+
+at::Tensor tuned_linear(const at::Tensor& x_K, const at::Tensor& weight_NK) {
+  if (!at::autocast::is_autocast_enabled(at::kCUDA)) return TunedLinear::apply(x_K, weight_NK);
+  const at::ScalarType type = at::autocast::get_autocast_dtype(at::kCUDA);
+  return TunedLinear::apply(at::autocast::cached_cast(type, x_K, at::kCUDA),
+                            at::autocast::cached_cast(type, weight_NK, at::kCUDA));
+}
+
+nlohmann::json tuned_gemm_facts() { return tuned_products().table.facts(); }
+
+}  // namespace steplens
