@@ -56,9 +56,10 @@ inline constexpr std::size_t kGemmWorkspaceBytes = std::size_t{32} << 20;
 ///
 /// A shape that is met for the first time is measured where it stands: each algorithm that the
 /// heuristic offers runs on the very operands (an added product on a buffer of zeros), then the
-/// fastest four and the heuristic's first again in turns. The first stays unless another's median
-/// is 1 % faster. That takes about 0.1 s a shape; during the capture of a graph, or without memory
-/// for the buffer, the heuristic's first runs unmeasured.
+/// fastest four and the heuristic's first again in turns of 0.1 s, so that the power limit, under
+/// which a training step runs, has its say. The first stays unless another's median is 0.5 %
+/// faster. That takes 1.5 s a large shape; during the capture of a graph, or without memory for the
+/// buffer, the heuristic's first runs unmeasured.
 ///
 /// Choices are kept in a JSON file, one a device and cuBLASLt version, so that every block of an
 /// experiment runs the same algorithms, and so the same sums. A file that is damaged, or was made

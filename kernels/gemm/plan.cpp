@@ -14,9 +14,13 @@ namespace {
 
 constexpr int kMaxCandidates = 200;  // cuBLASLt 13 offers about 8.
 constexpr std::size_t kNumFinalists = 4;
-constexpr int kNumFinalRounds = 7;
-constexpr double kMinGain = 0.01;
-constexpr double kMinTimed_us = 1500;  // Of one timing: events resolve about 1 us.
+constexpr int kNumFinalRounds = 3;
+constexpr double kMinGain = 0.005;
+// Of one timing. Large products run a GPU into its power limit within milliseconds; from then on
+// what they take is the energy that they need, and the fastest at full clocks need not be best. A
+// product of microseconds does not, and is repeated 1000 times at most.
+constexpr double kMaxTimed_us = 100'000;
+constexpr double kMaxRuns = 1000;
 
 cudaDataType_t cuda_type(ElementType type) {
   return type == ElementType::kFloat32 ? CUDA_R_32F : CUDA_R_16BF;
@@ -219,7 +223,7 @@ GemmAlgorithm GemmPlan::measure(const GemmArgs& args, cudaStream_t stream) const
     throw_gemm_error(shape_, "cublasLtMatmul", CUBLAS_STATUS_EXECUTION_FAILED);
   }
   const int num_runs = static_cast<int>(
-      std::clamp(kMinTimed_us / std::max(1.0, candidates.front().first_us), 3.0, 200.0));
+      std::clamp(kMaxTimed_us / std::max(1.0, candidates.front().first_us), 3.0, kMaxRuns));
   // The heuristic's first choice stays first, whatever its time.
   std::ranges::sort(candidates.begin() + 1, candidates.end(), {}, &Candidate::first_us);
   candidates.resize(std::min(candidates.size(), 1 + kNumFinalists));
