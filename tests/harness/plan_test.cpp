@@ -270,6 +270,18 @@ TEST(MakePlan, AddsExternalArmsWithoutTheirFolders) {
   EXPECT_FALSE(plan.arms[1].is_single_variable);
 }
 
+TEST(MakePlan, GivesAnExternalArmItsContract) {
+  MatrixRequest request{.baseline = cpu_baseline(),
+                        .external_arms = parse_external_arms("shell,env,mine=/bin/cat")};
+  PlanVocabulary words = vocabulary();
+  words.external_arms.push_back(
+      {.name = "env", .script = "env", .contract = Contract::kForwardOnly});
+  const Plan plan = make_plan(request, words);
+  EXPECT_EQ(plan.arms[1].contract, Contract::kSameMaths);
+  EXPECT_EQ(plan.arms[2].contract, Contract::kForwardOnly);
+  EXPECT_EQ(plan.arms[3].contract, Contract::kSameMaths);
+}
+
 TEST(MakePlan, RunsOnSeveralRanksOnlyTheArmsThatTakeTheirPlace) {
   MatrixRequest request{.baseline = cpu_baseline(),
                         .external_arms = parse_external_arms("shell,env,mine=/bin/cat")};
