@@ -63,7 +63,8 @@ std::vector<KnownExternalArm> external_arms() {
     arms.push_back({.name = arm.name,
                     .summary = arm.summary,
                     .script = std::string(arm.script),
-                    .runs_on_ranks = arm.runs_on_ranks});
+                    .runs_on_ranks = arm.runs_on_ranks,
+                    .contract = arm.contract});
   }
   return arms;
 }

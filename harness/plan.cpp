@@ -343,6 +343,7 @@ class PlanBuilder {
         const KnownExternalArm& known = known_arm_or_throw(choice.name);
         plan_.commands[choice.name] = command_of(known, vocabulary_.scripts_folder);
         arm.command = {known.script};
+        arm.contract = known.contract;
         if (!known.runs_on_ranks) refuse_ranks(arm);
       } else {
         if (::access(choice.path.c_str(), X_OK) != 0 || fs::is_directory(choice.path)) {

@@ -22,6 +22,7 @@ struct KnownExternalArm {
   std::string_view summary;
   std::string script;          // Below the folder of scripts.
   bool runs_on_ranks = false;  // It takes its place among the ranks of a block.
+  Contract contract = Contract::kSameMaths;
 };
 
 /// What a plan may speak of. The catalog fills it; the harness knows no toggle by name.

@@ -11,8 +11,8 @@
 namespace steplens {
 namespace {
 
-constexpr std::array<std::string_view, 3> kContracts = {"same_maths", "same_tokens",
-                                                        "different_maths"};
+constexpr std::array<std::string_view, 5> kContracts = {
+    "same_maths", "same_tokens", "different_maths", "lower_precision", "forward_only"};
 constexpr std::array<std::string_view, 6> kClaims = {"present",
                                                      "absent",
                                                      "equals_level",

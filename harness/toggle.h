@@ -13,8 +13,13 @@ enum class Contract {
   kSameMaths,       // Same tokens in the same order, same loss trajectory within tolerance.
   kSameTokens,      // Same documents and equal valid tokens; the order is free.
   kDifferentMaths,  // Same work; another training problem. The report's row says so.
+  // Same work and maths, computed below the precision that the config names: how far the loss
+  // trajectory leaves the reference's is shown, and has no limit.
+  kLowerPrecision,
+  // The forward passes of the same work, and no training: a row of its own, without an effect.
+  kForwardOnly,
 };
-std::string_view name_of(Contract contract);  // "same_maths", "same_tokens", "different_maths"
+std::string_view name_of(Contract contract);  // "same_maths", "same_tokens", "different_maths", ...
 Contract contract_from_name(std::string_view name);  // ConfigError for an unknown name.
 
 /// One setting of a toggle, such as `flash` of `attention`.

@@ -206,11 +206,12 @@ std::vector<bool> skipped_updates(const BlockRecord& block) {
   return is_skipped;
 }
 
-Deviation deviation_of(const BlockPair& pair, std::vector<double> StepArrays::* member) {
+Deviation deviation_of(const BlockPair& pair, std::vector<double> StepArrays::* member,
+                       std::size_t max_steps) {
   const std::vector<double> candidate = trajectory(*pair.candidate, member);
   const std::vector<double> reference = trajectory(*pair.reference, member);
   Deviation result;
-  result.num_steps = std::min({candidate.size(), reference.size(), kNumTrajectorySteps});
+  result.num_steps = std::min({candidate.size(), reference.size(), max_steps});
   const std::vector<bool> is_candidate_skipped = skipped_updates(*pair.candidate);
   const std::vector<bool> is_reference_skipped = skipped_updates(*pair.reference);
   double total = 0;
@@ -245,10 +246,20 @@ std::string number(double value) {
   return std::isfinite(value) ? fmt::format("{:.7g}", value) : "not finite";
 }
 
+// Any finite deviation is within.
+constexpr MathsTolerance kNoLimit = {.loss_ratio = std::numeric_limits<double>::max(),
+                                     .grad_norm_ratio = std::numeric_limits<double>::max()};
+
+std::string allowed(double tolerance_ratio) {
+  return tolerance_ratio < kNoLimit.loss_ratio ? format_deviation(tolerance_ratio)
+                                               : "any that is finite";
+}
+
 void check_trajectory(const Arm& arm, const BlockPair& pair, std::string_view name,
                       std::vector<double> StepArrays::* member, double tolerance_ratio,
-                      std::optional<double>& largest, FirstFailures& failures) {
-  const Deviation deviation = deviation_of(pair, member);
+                      std::optional<double>& largest, FirstFailures& failures,
+                      std::size_t max_steps = kNumTrajectorySteps) {
+  const Deviation deviation = deviation_of(pair, member, max_steps);
   largest = std::max(largest.value_or(0), deviation.mean_ratio);
   // Negated, so that NaN is outside too.
   if (deviation.mean_ratio <= tolerance_ratio) return;
@@ -256,9 +267,9 @@ void check_trajectory(const Arm& arm, const BlockPair& pair, std::string_view na
                fmt::format("{}, round {}: {} leaves that of {}: mean |ratio - 1| over the first {} "
                            "steps is {}, allowed {} (most at step {}: {} against {})",
                            arm.name, pair.round_index, name, arm.reference, deviation.num_steps,
-                           format_deviation(deviation.mean_ratio),
-                           format_deviation(tolerance_ratio), deviation.worst_step_index,
-                           number(deviation.worst_candidate), number(deviation.worst_reference)));
+                           format_deviation(deviation.mean_ratio), allowed(tolerance_ratio),
+                           deviation.worst_step_index, number(deviation.worst_candidate),
+                           number(deviation.worst_reference)));
 }
 
 void check_learning_rate(const Arm& arm, const BlockPair& pair, FirstFailures& failures) {
@@ -384,15 +395,21 @@ MathsCheck check_maths(const Arm& arm, const Arm& reference, std::span<const Blo
   MathsCheck result;
   FirstFailures failures;
   std::set<std::string> not_checked;
-  const bool has_trajectory = arm.contract == Contract::kSameMaths;
-  if (has_trajectory) result.tolerance = maths_tolerance(arm.config, reference.config);
+  const bool is_forward_only = arm.contract == Contract::kForwardOnly;
+  const bool has_limit = arm.contract == Contract::kSameMaths || is_forward_only;
+  if (has_limit) result.tolerance = maths_tolerance(arm.config, reference.config);
+  const MathsTolerance tolerance = result.tolerance.value_or(kNoLimit);
   for (const BlockPair& pair : pairs) {
-    if (has_trajectory) {
-      check_trajectory(arm, pair, "loss", &StepArrays::loss, result.tolerance->loss_ratio,
+    if (is_forward_only) {
+      check_trajectory(arm, pair, "loss", &StepArrays::loss, tolerance.loss_ratio,
+                       result.loss_deviation_ratio, failures, 1);
+      continue;
+    }
+    if (has_limit || arm.contract == Contract::kLowerPrecision) {
+      check_trajectory(arm, pair, "loss", &StepArrays::loss, tolerance.loss_ratio,
                        result.loss_deviation_ratio, failures);
-      check_trajectory(arm, pair, "grad_norm", &StepArrays::grad_norm,
-                       result.tolerance->grad_norm_ratio, result.grad_norm_deviation_ratio,
-                       failures);
+      check_trajectory(arm, pair, "grad_norm", &StepArrays::grad_norm, tolerance.grad_norm_ratio,
+                       result.grad_norm_deviation_ratio, failures);
     }
     check_learning_rate(arm, pair, failures);
     check_parameters_change(arm, pair, failures, not_checked);

@@ -52,7 +52,8 @@ inline constexpr std::size_t kNumTrajectorySteps = 60;
 /// are left out of the comparison; more than these, from 2^16 down to 2^10, count as not finite.
 inline constexpr std::size_t kMaxSkippedUpdates = 6;
 
-/// Same loss and gradient-norm trajectory, same learning rates, parameters that change.
+/// Same loss and gradient-norm trajectory, same learning rates, parameters that change; of an arm
+/// that is forward only, the loss of the first step, when both sides have their initial weights.
 struct MathsCheck {
   std::vector<std::string> failures;
   std::vector<std::string> not_checked;
@@ -60,7 +61,7 @@ struct MathsCheck {
   // was not finite.
   std::optional<double> loss_deviation_ratio;
   std::optional<double> grad_norm_deviation_ratio;
-  std::optional<MathsTolerance> tolerance;
+  std::optional<MathsTolerance> tolerance;  // Absent where deviations have no limit.
 };
 /// `reference` is the arm that `arm` is compared with.
 MathsCheck check_maths(const Arm& arm, const Arm& reference, std::span<const BlockPair> pairs);

@@ -65,7 +65,10 @@ std::optional<double> memory_of(const ArmResult& arm, bool is_rss) {
 }  // namespace
 
 std::string verdict_text(const ArmResult& arm, const VerdictRule& rule) {
-  if (!arm.verdict) return arm.is_applicable ? std::string(kNoNumber) : "not applicable";
+  if (!arm.verdict && !arm.is_applicable) return "not applicable";
+  if (!arm.verdict) {
+    return arm.contract == Contract::kForwardOnly ? "forward only" : std::string(kNoNumber);
+  }
   std::string text(verdict_name(*arm.verdict));
   std::ranges::replace(text, '_', ' ');
   const bool is_proven = has_verdict(arm, Verdict::kFaster) || has_verdict(arm, Verdict::kSlower);

@@ -206,6 +206,14 @@ void add_mfu(const Manifest& manifest, const Arm& arm, ArmResult& row) {
         fmt::format("the bf16 peak does not apply to {}", name_of(arm.config.precision));
     return;
   }
+  if (arm.contract == Contract::kLowerPrecision) {
+    row.mfu_reason = "the bf16 peak does not apply to a lower precision";
+    return;
+  }
+  if (arm.contract == Contract::kForwardOnly) {
+    row.mfu_reason = "a forward pass alone does not do a training step's operations";
+    return;
+  }
   row.peak_flops_per_s = peak->flops_per_s;
   row.peak_source = peak->source;
   if (!row.positions_per_s) return;
@@ -274,7 +282,9 @@ void add_guards(const Bundle& bundle, const Arm& arm, Comparison& comparison, Ar
   row.grad_norm_deviation_ratio = finite_or_absent(maths.grad_norm_deviation_ratio);
   if (maths.tolerance) {
     row.loss_tolerance_ratio = maths.tolerance->loss_ratio;
-    row.grad_norm_tolerance_ratio = maths.tolerance->grad_norm_ratio;
+    if (arm.contract != Contract::kForwardOnly) {
+      row.grad_norm_tolerance_ratio = maths.tolerance->grad_norm_ratio;
+    }
   }
   append(row.guard_failures, variables.failures);
   append(row.guard_failures, work.failures);
@@ -335,6 +345,10 @@ Comparison compare_with_reference(const Bundle& bundle, const Arm& arm, const Re
     row.reason = why_no_pairs(results, row);
     return comparison;
   }
+  if (row.contract == Contract::kForwardOnly) {
+    row.labels.emplace_back("forward only");
+    return comparison;
+  }
   add_estimate(comparison, results.rule, row);
   if (row.proof == Proof::kNoEffect) {
     row.verdict = Verdict::kNoEffect;
@@ -344,6 +358,7 @@ Comparison compare_with_reference(const Bundle& bundle, const Arm& arm, const Re
     row.reason = fmt::format("{} rounds of at least {}", row.num_rounds, results.rule.min_rounds);
   }
   if (row.contract == Contract::kDifferentMaths) row.labels.emplace_back("different maths");
+  if (row.contract == Contract::kLowerPrecision) row.labels.emplace_back("lower precision");
   return comparison;
 }
 

@@ -22,6 +22,9 @@ constexpr double kNotableMemoryRatio = 1.05;
 // "is faster: +2.7 % [2.0, 3.5]": goes on behind the arm's name.
 std::string finding_of(const ArmResult& arm, const VerdictRule& rule) {
   if (!arm.is_applicable) return "cannot run here";
+  if (!arm.verdict && arm.contract == Contract::kForwardOnly) {
+    return "is the forward pass alone and trains nothing, so it has no effect";
+  }
   if (!arm.verdict) return "is not judged";
   const std::string effect = effect_text(arm);
   switch (*arm.verdict) {

@@ -68,6 +68,7 @@ std::vector<Line> lines_of(const Bundle& bundle, const Results& results) {
   for (const ArmResult* row : table_order(results)) {
     const Arm* arm = find_arm(bundle.manifest, row->name);
     if (arm == nullptr) continue;
+    if (row->contract == Contract::kForwardOnly) continue;  // It trains nothing: no trajectory.
     if (row->reference.empty()) {
       const std::vector<const BlockRecord*> blocks = usable_blocks(bundle, row->name);
       if (blocks.empty()) continue;
@@ -123,8 +124,10 @@ std::string deviations_svg(const std::vector<Line>& lines, Quantity quantity, co
     const std::optional<double>& tolerance = quantity == Quantity::kLoss
                                                  ? line.arm->loss_tolerance_ratio
                                                  : line.arm->grad_norm_tolerance_ratio;
-    if (line.reference == nullptr || !tolerance) continue;  // Not compared: other maths.
-    if (std::ranges::find(tolerances, *tolerance) == tolerances.end()) {
+    const bool is_without_limit = line.arm->contract == Contract::kLowerPrecision;
+    if (line.reference == nullptr) continue;
+    if (!tolerance && !is_without_limit) continue;  // Not compared: other maths.
+    if (tolerance && std::ranges::find(tolerances, *tolerance) == tolerances.end()) {
       tolerances.push_back(*tolerance);
     }
     const std::vector<double> deviation =

@@ -10,6 +10,7 @@ namespace steplens {
 namespace {
 
 std::string against_tolerance(std::optional<double> deviation, std::optional<double> tolerance) {
+  if (!tolerance && deviation) return format_deviation(*deviation) + ", no limit";
   if (!tolerance) return "not compared";
   return fmt::format("{} of {}",
                      deviation ? format_deviation(*deviation) : std::string("not finite"),

@@ -99,12 +99,13 @@ def trace(torch, config, num_rows):
     from torch.nn.attention import sdpa_kernel
 
     import torch_step
+    import torch_train_step
     from torch_model import Model
 
     device = torch.device("cuda:0" if config["device"] == "cuda" else "cpu")
     model = Model(config | {"checkpoint": "off"}, device)
     is_trained = [parameter.requires_grad for parameter in model.parameters]
-    dtype = torch_step.AUTOCAST_TYPES.get(config["precision"])
+    dtype = torch_train_step.AUTOCAST_TYPES.get(config["precision"])
 
     def joint(tokens_BT, targets_BT, scale, cos_TD, sin_TD, *parameters):
         # Tables that the graph made itself would be computed anew in every kernel that reads them.

@@ -21,19 +21,7 @@ import ranges
 import torch_data
 import torch_model
 import torch_ranks
-
-
-def missing_package():
-    try:
-        import accelerate  # noqa: F401
-        import transformers  # noqa: F401
-    except ImportError as error:
-        return f"not available: this Python has no package {error.name} (pip install it)"
-    return ""
-
-
-def why_unsupported(config, refuse=torch_step.why_unsupported):
-    return refuse(config) or torch_ranks.why_only_one_rank(config) or missing_package()
+import torch_train_step
 
 
 # ---- Weights: fused ones of torch_model.Model, and where they lie in Llama. ----
@@ -159,7 +147,7 @@ def make_trainer(run, llama, data, folder):
     from transformers import Trainer, TrainerCallback, TrainingArguments
 
     config, watch = run.config, run.watch
-    optimizer = torch_step.make_optimizer(config, [p for p in llama.parameters()
+    optimizer = torch_train_step.make_optimizer(config, [p for p in llama.parameters()
                                                    if p.requires_grad])
     scheduler = LambdaLR(optimizer, lambda step: block_protocol.learning_rate_at(config, step) /
                          config["learning_rate"])
@@ -310,25 +298,14 @@ class TrainerRun(torch_step.BlockRun):
         self.fill_data_hashes()
         copy_weights(weights, llama, back=True)
         self.record["final_weights_hash"] = model.weights_hash()
-        self.record["environment"] |= versions()
         self.check_finite()
 
 
-def versions():
-    import accelerate
-    import transformers
-
-    return {"transformers_version": transformers.__version__,
-            "accelerate_version": accelerate.__version__}
-
-
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(__doc__.strip())
-        sys.exit(0 if sys.argv[1] in ("-h", "--help") else 2)
     # It looks for models on the network otherwise, and for trackers that report to it.
     os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1",
                    "TRANSFORMERS_VERBOSITY": "error"}
-    torch_step.why_unsupported = why_unsupported
+    torch_step.FURTHER_REFUSALS.append(torch_ranks.why_only_one_rank)
+    torch_step.need("transformers", "accelerate", install="pip install transformers accelerate")
     torch_step.BlockRun = TrainerRun
-    sys.exit(torch_step.main())
+    sys.exit(torch_step.main(__doc__))

@@ -17,6 +17,8 @@ import time
 
 import block_protocol
 import torch_step
+import torch_train_step
+from libraries import one_line
 from torch_step import torch
 
 ARM_PREFIX = "torch-compile-"
@@ -40,7 +42,7 @@ def mode_of(arm):
     return mode if mode in MODES else "default"
 
 
-def missing_package():
+def why_not_compiled(_config):
     """What torch.compile needs beyond torch itself, in words; empty if it is all there."""
     try:
         import torch._inductor.compile_fx  # noqa: F401
@@ -55,7 +57,7 @@ def missing_package():
     return ""
 
 
-class CompiledPass(torch_step.EagerPass):
+class CompiledPass(torch_train_step.EagerPass):
     def __init__(self, config, model, mode, world):
         self.mode = mode
         loss_sum = world.distribute(config, model)
@@ -115,10 +117,6 @@ class CompiledPass(torch_step.EagerPass):
         }
 
 
-def one_line(text):
-    return " ".join(str(text).split())[:300]
-
-
 def spikes(num_by_step, wall_ns):
     """What compilation inside of steps cost: each such step beside the median of the others."""
     clean = sorted(ns for ns, num in zip(wall_ns, num_by_step) if num == 0)
@@ -137,19 +135,8 @@ def make_pass(config, model, arm, world):
     return CompiledPass(config, model, mode_of(arm), world)
 
 
-def why_unsupported(config, refuse=torch_step.why_unsupported):
-    return refuse(config) or missing_package()
-
-
-def enable():
-    torch_step.make_pass = make_pass
-    torch_step.why_unsupported = why_unsupported
-    block_protocol.LOADED_AHEAD.append("torch._inductor.compile_fx")
-
-
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(__doc__.strip())
-        sys.exit(0 if sys.argv[1] in ("-h", "--help") else 2)
-    enable()
-    sys.exit(torch_step.main())
+    torch_train_step.make_pass = make_pass
+    torch_step.FURTHER_REFUSALS.append(why_not_compiled)
+    block_protocol.LOADED_AHEAD.append("torch._inductor.compile_fx")
+    sys.exit(torch_step.main(__doc__))

@@ -80,22 +80,27 @@ class Model:
                 gate, up = F.linear(self.norm(x_BTC, norm2), w13).chunk(2, dim=2)
                 return ranges.mark(x_BTC + F.linear(F.silu(gate) * up, w2), f"{name}/mlp")
 
-    def attention(self, x_BTC, norm1, wqkv, wo):
+    def attend(self, q_BHTD, k_BKTD, v_BKTD):
+        """Causal attention of every head. Keys and values of a group serve H / K heads in turn."""
+        return F.scaled_dot_product_attention(q_BHTD, k_BKTD, v_BKTD, is_causal=True,
+                                              enable_gqa=q_BHTD.size(1) != k_BKTD.size(1))
+
+    def attend_to_heads(self, qkv_BTC):
+        """From queries, keys and values side by side to what the output product takes."""
         config = self.config
-        num_rows, length, _ = x_BTC.shape
+        num_rows, length, _ = qkv_BTC.shape
 
         def heads(part, num_heads):
             return part.view(num_rows, length, num_heads, config["head_dim"]).transpose(1, 2)
 
-        qkv = F.linear(self.norm(x_BTC, norm1), wqkv)
-        q, k, v = qkv.split((self.q_width, self.kv_width, self.kv_width), dim=2)
-        y_BHTD = F.scaled_dot_product_attention(
-            self.rotate(heads(q, config["num_heads"])),
-            self.rotate(heads(k, config["num_kv_heads"])),
-            heads(v, config["num_kv_heads"]),
-            is_causal=True,
-            enable_gqa=config["num_heads"] != config["num_kv_heads"])
-        y_BTC = y_BHTD.transpose(1, 2).reshape(num_rows, length, self.q_width)
+        q, k, v = qkv_BTC.split((self.q_width, self.kv_width, self.kv_width), dim=2)
+        y_BHTD = self.attend(self.rotate(heads(q, config["num_heads"])),
+                             self.rotate(heads(k, config["num_kv_heads"])),
+                             heads(v, config["num_kv_heads"]))
+        return y_BHTD.transpose(1, 2).reshape(num_rows, length, self.q_width)
+
+    def attention(self, x_BTC, norm1, wqkv, wo):
+        y_BTC = self.attend_to_heads(F.linear(self.norm(x_BTC, norm1), wqkv))
         return x_BTC + F.linear(y_BTC, wo)
 
     def loss_sum(self, tokens_BT, targets_BT):

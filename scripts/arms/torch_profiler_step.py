@@ -40,15 +40,8 @@ def summarize(profile, num_steps):
             "kernel_ns": nanoseconds / num_steps}
 
 
-def why_unsupported(config, refuse=torch_step.why_unsupported):
-    return refuse(config) or torch_ranks.why_only_one_rank(config)
-
-
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(__doc__.strip())
-        sys.exit(0 if sys.argv[1] in ("-h", "--help") else 2)
-    torch_step.why_unsupported = why_unsupported
+    torch_step.FURTHER_REFUSALS.append(torch_ranks.why_only_one_rank)
     torch_step.make_profiler = make_profiler
     torch_step.summarize_profile = summarize
-    sys.exit(torch_step.main())
+    sys.exit(torch_step.main(__doc__))

@@ -11,10 +11,7 @@ by hand:
 Exit codes: 0 a block.json was written, whatever its status; 2 the config or the data is wrong;
 3 a rank failed or lost another one.
 """
-# Shapes: A micro-batches, B rows, T positions.
-
 import contextlib
-import hashlib
 import math
 import os
 import platform
@@ -24,6 +21,7 @@ import time
 import warnings
 
 import block_protocol
+import libraries
 import rank_progress
 import token_data
 
@@ -34,8 +32,9 @@ try:
 
     import ranges
     import torch_ranks
+    import torch_train_step
+    from torch_clock import CpuClock, CudaClock
     from torch_data import FEEDS, Batches, to_device
-    from torch_model import Model
 except ModuleNotFoundError as error:
     reason = (f"this Python has no package {error.name}; the arm needs torch, typing-extensions, "
               "sympy and mpmath")
@@ -49,10 +48,12 @@ BACKENDS = {
     "flash": SDPBackend.FLASH_ATTENTION,
     "cudnn": SDPBackend.CUDNN_ATTENTION,
 }
-AUTOCAST_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
-REFUSALS_OF_ATTENTION = ("No available kernel", "No viable backend")
+# What an attention kernel says that cannot run.
+REFUSALS_OF_ATTENTION = ["No available kernel", "No viable backend"]
 block_protocol.LOADED_AHEAD.append("torch._dynamo")  # Optimizers import it in their first step.
 WARNINGS = []  # Of this process, in order; see remember_warnings.
+FURTHER_REFUSALS = []  # Of the arm that runs this step: functions as why_unsupported is.
+NEEDED_MODULES = []  # Beside torch; their versions go into the environment.
 
 
 def why_unsupported(config):
@@ -87,172 +88,10 @@ def why_unsupported(config):
     return ""
 
 
-# ---- Step. ----
-
-
-def make_optimizer(config, parameters):
-    """AdamW with decay on matrices only."""
-    matrices = [parameter for parameter in parameters if parameter.dim() >= 2]
-    norms = [parameter for parameter in parameters if parameter.dim() < 2]
-    return torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": config["weight_decay"]},
-         {"params": norms, "weight_decay": 0.0}],
-        lr=config["learning_rate"], betas=(config["beta1"], config["beta2"]),
-        eps=config["epsilon"], foreach=config["optimizer"] == "foreach",
-        # multi_tensor is Steplens's own: the nearest thing here.
-        fused=config["optimizer"] in ("fused", "multi_tensor"))
-
-
-class EagerPass:
-    """How the loss of a micro-batch is computed. torch_compile_step.py has one that compiles."""
-
-    def __init__(self, config, model, arm, world):
-        self.loss_sum = world.distribute(config, model)
-
-    def prepare(self, run_pass, num_passes):
-        """Before the first step; `run_pass()` does forward and backward of the first batch and
-        leaves no trace. Runs it `num_passes` times at least. Returns `compile_ns` of the block, or
-        None."""
-        for _ in range(num_passes):
-            run_pass()
-        return None
-
-    def begin_step(self):
-        pass
-
-    def num_compilations(self):
-        return 0
-
-    def summarize(self, record, warmup, steps):
-        """Adds to the record's evidence, after the last step."""
-
-
-make_pass = EagerPass
-
-
-class TrainStep:
-    """One optimizer step. What it logs stays on the device until the measured steps are over."""
-
-    def __init__(self, config, device, max_steps, arm="", world=torch_ranks.Alone()):
-        self.config = config
-        self.device = device
-        self.world = world
-        self.model = Model(config, device)
-        self.passes = make_pass(config, self.model, arm, world)
-        self.optimizer = make_optimizer(config, self.model.trained())
-        self.scaler = torch.amp.GradScaler(device.type, enabled=config["precision"] == "fp16")
-        self.log = torch.zeros(max_steps, 2, device=device)  # Loss, gradient norm.
-        self.learning_rates = []
-
-    def autocast(self):
-        dtype = AUTOCAST_TYPES.get(self.config["precision"])
-        return torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
-
-    def phase(self, name):
-        self.world.progress.note_range(name)
-        return ranges.named(name)
-
-    def accumulate(self, batch, num_loss_tokens):
-        """Forward and backward of every micro-batch. The loss, on the device; of several ranks this
-        one's share of it. `num_loss_tokens` are those of all ranks."""
-        self.optimizer.zero_grad(set_to_none=True)
-        self.passes.begin_step()
-        weight = 1.0 / num_loss_tokens
-        total = torch.zeros((), device=self.device)
-        for i, (tokens_BT, targets_BT) in enumerate(batch):
-            is_last = i + 1 == len(batch)
-            with ranges.named("micro-step"), self.world.micro_step(is_last):
-                with self.phase("forward"), self.autocast():
-                    loss = self.passes.loss_sum(tokens_BT, targets_BT) * weight
-                with self.phase("backward"):
-                    # DDP takes the mean over the ranks, and `weight` has divided already.
-                    root = loss if self.world.size == 1 else loss * self.world.size
-                    self.scaler.scale(root).backward()
-                total += loss.detach()
-                if self.config["sync_every_micro_step"] == "on":
-                    loss.item()
-        return total
-
-    def prepare(self, batch, num_loss_tokens):
-        def run_pass():
-            self.accumulate(batch, num_loss_tokens)
-            self.optimizer.zero_grad(set_to_none=True)
-
-        return self.passes.prepare(run_pass, self.world.num_passes_before_steps())
-
-    def run(self, batch, num_loss_tokens):
-        total = self.accumulate(batch, num_loss_tokens)
-        step_index = len(self.learning_rates)
-        self.learning_rates.append(block_protocol.learning_rate_at(self.config, step_index))
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rates[-1]
-        with self.phase("clip"):
-            self.scaler.unscale_(self.optimizer)
-            norm = torch.nn.utils.clip_grad_norm_(self.model.trained(),
-                                                  self.config["max_grad_norm"])
-        with self.phase("optimizer"):
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
-        with ranges.named("other"):
-            self.log[step_index].copy_(torch.stack((total, norm)))
-
-    def fill_log(self, arrays, first):
-        rows = self.log[first:first + len(arrays)].tolist()
-        arrays.loss = [row[0] for row in rows]
-        arrays.grad_norm = [row[1] for row in rows]
-        arrays.lr = self.learning_rates[first:first + len(arrays)]
-
-
-# ---- Clocks. ----
-
-
-class CpuClock:
-    def start(self):
-        self.wall_ns = []
-        self.start_ns = self.last_ns = time.perf_counter_ns()
-
-    def end_step(self):
-        return self._observe()
-
-    def finish(self):
-        return self.wall_ns, [], self.last_ns - self.start_ns
-
-    def _observe(self):
-        now_ns = time.perf_counter_ns()
-        self.wall_ns.append(now_ns - self.last_ns)
-        self.last_ns = now_ns
-        return self.wall_ns[-1]
-
-
-class CudaClock(CpuClock):
-    """A step ends when the host has seen its last event, while the next one is already enqueued."""
-
-    def start(self):
-        torch.cuda.synchronize()
-        self.events = []
-        self._record()
-        super().start()
-
-    def _record(self):
-        self.events.append(torch.cuda.Event(enable_timing=True))
-        self.events[-1].record()
-
-    def end_step(self):
-        """Duration of the step before this one, or None."""
-        self._record()
-        if len(self.events) < 3:
-            return None
-        self.events[-2].synchronize()
-        return self._observe()
-
-    def finish(self):
-        if len(self.events) > 1:
-            self.events[-1].synchronize()
-            self._observe()
-        torch.cuda.synchronize()
-        gpu_ns = [round(before.elapsed_time(after) * 1e6)
-                  for before, after in zip(self.events, self.events[1:])]
-        return self.wall_ns, gpu_ns, self.last_ns - self.start_ns
+def need(*modules, install):
+    """This process is an arm that cannot run without `modules`; `install` says how to get them."""
+    NEEDED_MODULES.extend(modules)
+    FURTHER_REFUSALS.append(lambda config: libraries.why_missing(modules, install))
 
 
 # ---- Block. ----
@@ -263,6 +102,8 @@ summarize_profile = None
 
 
 class BlockRun:
+    has_gradients = True  # Else gradient norms are absent.
+
     def __init__(self, block, record, world=torch_ranks.Alone()):
         self.block = block
         self.config = block["config"]
@@ -286,8 +127,8 @@ class BlockRun:
                           self.num_warmup, self.world.rank)
         self.batches = batches
         self.world.join(self.config)
-        self.train_step = TrainStep(self.config, self.device, num_steps, self.record["arm"],
-                                    self.world)
+        self.train_step = torch_train_step.make_train_step(
+            self.config, self.device, num_steps, self.record["arm"], self.world)
         self.record["weights_hash"] = self.train_step.model.weights_hash()
         if self.is_cuda:
             torch.cuda.empty_cache()
@@ -437,7 +278,7 @@ class BlockRun:
             "python_version": platform.python_version(),
             "num_threads": torch.get_num_threads(),
             "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        }
+        } | libraries.versions(NEEDED_MODULES)
         if self.is_cuda:
             properties = torch.cuda.get_device_properties(self.device)
             result |= {
@@ -454,7 +295,8 @@ class BlockRun:
         steps = self.record["steps"]
         for i, (loss, norm) in enumerate(zip(steps["loss"], steps["grad_norm"])):
             # fp16 starts with a loss scale that overflows on purpose; its gradient norm may then.
-            is_norm_wrong = not math.isfinite(norm) and self.config["precision"] != "fp16"
+            is_norm_wrong = (self.has_gradients and not math.isfinite(norm) and
+                             self.config["precision"] != "fp16")
             if not math.isfinite(loss) or is_norm_wrong:
                 self.record["status"] = "nan"
                 self.record["reason"] = f"measured step {i}: loss {loss}, gradient norm {norm}"
@@ -496,10 +338,14 @@ def remember_warnings():
     warnings.showwarning = remember
 
 
+def attention_name(config):
+    return f"attention={config['attention']}"
+
+
 def attention_refusal(config, text):
     """One line with what the dispatcher looks at and its reasons."""
     reasons = "; ".join([text.splitlines()[0], *WARNINGS])[:600]
-    return (f"attention={config['attention']} cannot run with precision={config['precision']}, "
+    return (f"{attention_name(config)} cannot run with precision={config['precision']}, "
             f"head_dim {config['head_dim']}, {config['num_heads']} heads over "
             f"{config['num_kv_heads']} key-value heads, a causal mask and sequence_length "
             f"{config['sequence_length']}: {reasons}")
@@ -510,9 +356,9 @@ def run_block(block, world=torch_ranks.Alone()):
     that cannot be used, UsageError for ranks that cannot meet as their launcher says."""
     config = block["config"]
     record = block_protocol.new_record(block)
-    reason = why_unsupported(config)
-    if reason:
-        return block_protocol.end_as(record, "unsupported", reason)
+    for why in (why_unsupported, *FURTHER_REFUSALS):
+        if reason := why(config):
+            return block_protocol.end_as(record, "unsupported", reason)
     try:
         BlockRun(block, record, world).run()
     except (token_data.DataError, block_protocol.UsageError):
@@ -531,10 +377,11 @@ def run_block(block, world=torch_ranks.Alone()):
     return record
 
 
-def main():
+def main(doc=__doc__):
+    """Runs the block of this process; `doc` is what --help prints."""
     if len(sys.argv) > 1:
         is_asked = sys.argv[1] in ("-h", "--help")
-        print(__doc__.strip(), file=sys.stdout if is_asked else sys.stderr)
+        print(doc.strip(), file=sys.stdout if is_asked else sys.stderr)
         return 0 if is_asked else 2
     world = torch_ranks.Alone()
     try:

@@ -337,6 +337,18 @@ TEST(MakePlan, RefusesUnknownAndUnusableExternalArms) {
               ThrowsMessage<ConfigError>(HasSubstr("/nowhere/at/all")));
 }
 
+TEST(MakePlan, GivesAnExternalArmItsContract) {
+  MatrixRequest request{.baseline = cpu_baseline(),
+                        .external_arms = parse_external_arms("shell,env,mine=/bin/cat")};
+  PlanVocabulary words = vocabulary();
+  words.external_arms.push_back(
+      {.name = "env", .script = "env", .contract = Contract::kForwardOnly});
+  const Plan plan = make_plan(request, words);
+  EXPECT_EQ(plan.arms[1].contract, Contract::kSameMaths);
+  EXPECT_EQ(plan.arms[2].contract, Contract::kForwardOnly);
+  EXPECT_EQ(plan.arms[3].contract, Contract::kSameMaths);
+}
+
 // ---- Numbers. ----
 
 TEST(MakePlan, RunsTwelveRoundsAndMoreUntilAHalfwidth) {

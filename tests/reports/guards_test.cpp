@@ -347,6 +347,49 @@ TEST(CheckMaths, HasNoTrajectoryCheckForOtherContracts) {
   }
 }
 
+TEST(CheckMaths, MeasuresALowerPrecisionWithoutALimit) {
+  BundleBuilder builder = one_round();
+  builder.manifest().arms[1].contract = Contract::kLowerPrecision;
+  deviate(builder.block("optimizer=fused", 0), &StepArrays::loss, 0.5);
+  deviate(builder.block("optimizer=fused", 0), &StepArrays::grad_norm, 0.25);
+  const MathsCheck maths = check(builder).maths;
+  EXPECT_THAT(maths.failures, IsEmpty());
+  EXPECT_FALSE(maths.tolerance);
+  EXPECT_NEAR(maths.loss_deviation_ratio.value(), 0.5, 1e-12);
+  EXPECT_NEAR(maths.grad_norm_deviation_ratio.value(), 0.25, 1e-12);
+  // What is not finite is a fault at any precision.
+  builder.block("optimizer=fused", 0).steps.loss[1] = std::numeric_limits<double>::infinity();
+  EXPECT_THAT(
+      check(builder).maths.failures,
+      ElementsAre(AllOf(HasSubstr("loss leaves"), HasSubstr("allowed any that is finite"))));
+}
+
+// What an arm writes that runs forward passes alone.
+BundleBuilder one_round_of_forward_passes() {
+  BundleBuilder builder = one_round();
+  builder.manifest().arms[1].contract = Contract::kForwardOnly;
+  BlockRecord& block = builder.block("optimizer=fused", 0);
+  block.final_weights_hash = block.weights_hash;
+  for (StepArrays* steps : {&block.warmup, &block.steps}) {
+    steps->grad_norm.assign(steps->size(), std::numeric_limits<double>::quiet_NaN());
+    steps->lr = steps->grad_norm;
+    // Without training the loss stays.
+    steps->loss.assign(steps->size(), block.warmup.loss.front());
+  }
+  return builder;
+}
+
+TEST(CheckMaths, ComparesTheFirstLossAloneOfForwardPasses) {
+  BundleBuilder builder = one_round_of_forward_passes();
+  const MathsCheck maths = check(builder).maths;
+  EXPECT_THAT(maths.failures, IsEmpty());
+  EXPECT_DOUBLE_EQ(maths.loss_deviation_ratio.value(), 0);
+  EXPECT_FALSE(maths.grad_norm_deviation_ratio);
+  builder.block("optimizer=fused", 0).warmup.loss.front() *= 1.1;
+  EXPECT_THAT(check(builder).maths.failures,
+              ElementsAre(HasSubstr("loss leaves that of baseline")));
+}
+
 TEST(CheckMaths, WantsTheSameLearningRates) {
   BundleBuilder builder = one_round();
   // A rate that was baked into a captured step stays where it was.

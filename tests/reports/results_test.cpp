@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/error.h"
+#include "reports/matrix_table.h"
 
 namespace steplens {
 namespace {
@@ -450,6 +451,42 @@ TEST(ComputeResults, GivesMfuWithItsDenominatorOrAReason) {
   builder.manifest().gpu_name = "";
   EXPECT_EQ(row(compute_results(builder.bundle()), "baseline").mfu_reason,
             "no GPU, so no peak to compare with");
+}
+
+TEST(ComputeResults, GivesForwardPassesARowWithoutAnEffect) {
+  BundleBuilder builder = eight_rounds();
+  builder.manifest().gpu_name = "NVIDIA H200";
+  for (Arm& arm : builder.manifest().arms) arm.config.precision = Precision::kBf16;
+  builder.manifest().arms[1].contract = Contract::kForwardOnly;
+  const Results results = compute_results(builder.bundle());
+  const ArmResult& forward = row(results, "optimizer=fused");
+  EXPECT_FALSE(forward.verdict);
+  EXPECT_FALSE(forward.effect_ratio);
+  EXPECT_FALSE(forward.p_adjusted);
+  EXPECT_FALSE(forward.grad_norm_tolerance_ratio);
+  EXPECT_THAT(forward.labels, Contains("forward only"));
+  EXPECT_EQ(verdict_text(forward, results.rule), "forward only");
+  EXPECT_EQ(forward.mfu_reason, "a forward pass alone does not do a training step's operations");
+  // Its own time is stated, and it is no part of the family that p values are adjusted for.
+  EXPECT_TRUE(forward.step_wall_ns);
+  EXPECT_EQ(results.num_comparisons, 1);
+}
+
+TEST(ComputeResults, JudgesALowerPrecisionAndSaysThatItIsOne) {
+  BundleBuilder builder = eight_rounds();
+  builder.manifest().gpu_name = "NVIDIA H200";
+  for (Arm& arm : builder.manifest().arms) arm.config.precision = Precision::kBf16;
+  builder.manifest().arms[1].contract = Contract::kLowerPrecision;
+  builder.edit_blocks("optimizer=fused", [](BlockRecord& block) {
+    for (double& loss : block.steps.loss) loss *= 1.01;
+  });
+  const Results results = compute_results(builder.bundle());
+  const ArmResult& lower = row(results, "optimizer=fused");
+  EXPECT_EQ(lower.verdict, Verdict::kFaster);
+  EXPECT_THAT(lower.labels, Contains("lower precision"));
+  EXPECT_FALSE(lower.loss_tolerance_ratio);
+  EXPECT_GT(lower.loss_deviation_ratio.value(), 0);
+  EXPECT_EQ(lower.mfu_reason, "the bf16 peak does not apply to a lower precision");
 }
 
 TEST(ComputeResults, RefusesAnMfuAboveOne) {

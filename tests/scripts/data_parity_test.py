@@ -4,6 +4,7 @@
 The part that needs torch is skipped, with a reason, where torch cannot be imported.
 """
 
+import hashlib
 import importlib.util
 import json
 import math
@@ -27,7 +28,10 @@ MISSING = [name for name in ("torch", "typing_extensions", "sympy", "mpmath")
 if not MISSING:
     import torch  # noqa: E402
 
+    import torch_data  # noqa: E402
+    import torch_model  # noqa: E402
     import torch_step  # noqa: E402
+    import torch_train_step  # noqa: E402
 
 # The three spans of tests/catalog/batcher_test.cpp: [1 2 3 9], [4 5 9 6], [7 8 1 2].
 SMALL_STREAM = [1, 2, 3, 9, 4, 5, 9, 6, 7, 8, 1, 2, 3]
@@ -252,7 +256,7 @@ class TorchStepTest(FolderTest):
 
     def test_frozen_embedding_does_not_change(self):
         config = self.block(frozen="embeddings")["config"]
-        step = torch_step.TrainStep(config, torch.device("cpu"), 1)
+        step = torch_train_step.TrainStep(config, torch.device("cpu"), 1)
         before = [parameter.clone() for parameter in step.model.parameters]
         tokens = torch.arange(32).view(1, 2, 1, 16)
         step.run(tokens, 16)
@@ -263,7 +267,7 @@ class TorchStepTest(FolderTest):
         path = self.write_tokens(SMALL_STREAM)
         for accumulation in (1, 3):
             config = small_config(accumulation=accumulation, data="sync")
-            batches = torch_step.Batches(token_data.TokenFile(path), config, 0, 1)
+            batches = torch_data.Batches(token_data.TokenFile(path), config, 0, 1)
             batches.make(0)
             self.assertEqual(batches.data_hash(1),
                              "f9b724ae9d60d9e803f0802d019870c9b8cb65849e906007c66dfa5ce257643c")
@@ -273,7 +277,7 @@ class TorchStepTest(FolderTest):
         path = self.write_tokens(SMALL_STREAM, info={"dtype": "uint16", "num_tokens": 13,
                                                      "max_token": 9, "document_end_token": 9})
         config = small_config(data="sync", global_batch=4, **changes)
-        return torch_step.Batches(token_data.TokenFile(path), config, 0, 1)
+        return torch_data.Batches(token_data.TokenFile(path), config, 0, 1)
 
     def test_bucketed_rows_are_those_of_cpp(self):
         # The values of tests/catalog/batcher_test.cpp, BucketedRowsAreSortedByLength.
@@ -297,8 +301,8 @@ class TorchStepTest(FolderTest):
             self.small_batches(batching="padded", accumulation=8)
 
     def test_weights_hash_is_two_sums_of_bits(self):
-        model = torch_step.Model(self.block()["config"], torch.device("cpu"))
-        digest = torch_step.hashlib.sha256()
+        model = torch_model.Model(self.block()["config"], torch.device("cpu"))
+        digest = hashlib.sha256()
         for parameter in model.parameters:
             values = parameter.detach().flatten().tolist()
             bits = struct.unpack(f"<{len(values)}i", struct.pack(f"<{len(values)}f", *values))

@@ -86,7 +86,7 @@ class HfTrainerTest(unittest.TestCase):
     def test_without_transformers_it_is_not_available(self):
         record = self.run_block("hf_trainer_step.py")
         self.assertEqual(record["status"], "unsupported")
-        self.assertIn(f"not available: this Python has no package {MISSING[-1]}", record["reason"])
+        self.assertIn(f"not available: this Python has no package {MISSING[0]}", record["reason"])
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ struct ExternalArm {
   std::string_view summary;
   std::string_view script;     // Below scripts/arms/.
   bool runs_on_ranks = false;  // It takes its place among the ranks of a block.
+  Contract contract = Contract::kSameMaths;
 };
 std::span<const ExternalArm> all_external_arms();
 
