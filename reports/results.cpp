@@ -694,6 +694,7 @@ Results compute_results(const Bundle& bundle) {
   }
   decide_family(bundle, comparisons, results);
   if (manifest.num_aa > 0) results.aa = summarize_aa(results);
+  results.tracing_costs = compute_tracing_costs(bundle);
   add_noise_flags(results);
   add_times(bundle, results);
   add_drift(bundle, results);

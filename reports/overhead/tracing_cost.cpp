@@ -58,25 +58,23 @@ std::optional<TracingCost> cost_of(const Bundle& bundle, std::string_view arm,
   const auto n = static_cast<double>(log_ratios.size());
   const Estimate estimate = estimate_log_ratio(log_ratios);
   cost.num_rounds = estimate.num_rounds;
-  cost.ratio = std::expm1(estimate.mean_log_ratio);
-  cost.low_ratio = std::expm1(estimate.low_log_ratio);
-  cost.high_ratio = std::expm1(estimate.high_log_ratio);
-  cost.upper_ratio =
+  cost.cost_ratio = std::expm1(estimate.mean_log_ratio);
+  cost.cost_low_ratio = std::expm1(estimate.low_log_ratio);
+  cost.cost_high_ratio = std::expm1(estimate.high_log_ratio);
+  cost.cost_upper_ratio =
       std::expm1(estimate.mean_log_ratio +
                  student_t_quantile(0.95, n - 1) * estimate.standard_deviation / std::sqrt(n));
   cost.against_step_ns /= n;
-  cost.num_kernels = median_of(blocks, num_kernels_of);
+  cost.num_recorded_kernels = median_of(blocks, num_kernels_of);
+  if (cost.cost_low_ratio > 0 && cost.num_recorded_kernels.value_or(0) > 0) {
+    cost.kernel_cost_ns = cost.cost_ratio * cost.against_step_ns / *cost.num_recorded_kernels;
+  }
   return cost;
 }
 
 }  // namespace
 
-std::optional<double> TracingCost::ns_per_kernel() const {
-  if (!num_kernels || *num_kernels <= 0) return std::nullopt;
-  return ratio * against_step_ns / *num_kernels;
-}
-
-TracingCosts compute_tracing_costs(const Bundle& bundle) {
+std::optional<TracingCosts> compute_tracing_costs(const Bundle& bundle) {
   TracingCosts costs;
   std::string null_arm;
   std::string full_arm;
@@ -99,6 +97,7 @@ TracingCosts compute_tracing_costs(const Bundle& bundle) {
       return evidence_at(block, "profiler", "num_kernels");
     });
   }
+  if (costs.of_steplens.empty() && !costs.of_torch_profiler) return std::nullopt;
   return costs;
 }
 
