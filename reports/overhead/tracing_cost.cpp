@@ -56,8 +56,9 @@ std::optional<TracingCost> cost_of(const Bundle& bundle, std::string_view arm,
                  student_t_quantile(0.95, n - 1) * estimate.standard_deviation / std::sqrt(n));
   cost.against_step_ns /= n;
   cost.num_recorded_kernels = median_of(collect(blocks, num_kernels_of));
-  if (cost.cost_low_ratio > 0 && cost.num_recorded_kernels.value_or(0) > 0) {
-    cost.kernel_cost_ns = cost.cost_ratio * cost.against_step_ns / *cost.num_recorded_kernels;
+  const double num_kernels = cost.num_recorded_kernels.value_or(0);
+  if (cost.cost_low_ratio > 0 && num_kernels > 0) {
+    cost.kernel_cost_ns = cost.cost_ratio * cost.against_step_ns / num_kernels;
   }
   return cost;
 }
