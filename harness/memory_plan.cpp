@@ -20,10 +20,6 @@ constexpr std::int64_t kContextBytes = std::int64_t{837} << 20;
 // Reserved / allocated at the peak, the largest of 15 arms on an H200.
 constexpr double kSlackRatio = 1.31;
 constexpr double kExpandableSlackRatio = 1.11;
-// A graph's private pool cannot reuse the cache's fragments: pool / activations as measured on an
-// H200 with gpt2-124m, of one micro-step (33.38 of 30.60 GB), and of four (11.55 GiB in all).
-constexpr double kGraphPoolRatio = 1.091;
-constexpr double kAccumulatingGraphPoolRatio = 1.25;
 
 // The sizes that all formulas speak of.
 struct Sizes {
@@ -173,10 +169,10 @@ class Predictor {
         "16 bytes a position of the steps that lie ready");
   }
 
-  // Kept from micro-step to micro-step. Those of ranks are views of the reducer's buckets, and a
-  // captured step writes to the same ones each time.
+  // Kept from micro-step to micro-step; those of ranks are views of the reducer's buckets. A graph
+  // that does neither captures them in its pool, where its activations were.
   void add_gradients(PeakMoment moment) {
-    const bool are_kept = config_.num_accumulation > 1 || config_.world_size > 1 || config_.graph;
+    const bool are_kept = config_.num_accumulation > 1 || uses_reducer(config_);
     if (are_kept) {
       add("gradients", "", trained_bytes(config_), "4 P trained");
     } else if (moment == PeakMoment::kLastBlock) {
@@ -223,22 +219,30 @@ class Predictor {
           block_backward_bytes(config_, z_) + (has_own_gradient ? 4 * z_.N * z_.d : 0),
           config_.attention == Attention::kMath ? "N max(2 s f, 8 H T - the MLP's)" : "N 2 s f");
     }
-    if (config_.graph) add_graph_slack();
+    if (config_.graph && moment == PeakMoment::kLoss) add_graph_pool();
   }
 
-  void add_graph_slack() {
-    const auto activations = static_cast<double>(plan_.bytes_of("activations"));
-    const bool accumulates = config_.num_accumulation > 1;
-    const double ratio = accumulates ? kAccumulatingGraphPoolRatio : kGraphPoolRatio;
-    add("graph_pool", "", static_cast<std::int64_t>((ratio - 1) * activations),
-        accumulates ? "what the pool cannot reuse: 25 % of the activations"
-                    : "what the pool cannot reuse: 9.1 % of the activations");
-    // Branches that communicate have streams, and so fragments, of their own.
-    if (!uses_reducer(config_)) return;
-    add("graph_pool", "buckets", trained_bytes(config_), "4 P trained: gradients on their way");
-    if (config_.comm_dtype != CommDtype::kFp32) {
+  // A pool holds the segments that its allocator took: blocks in them that nothing could use again
+  // beside the tensors that are live at the peak. tests/harness/graph_pool_test.cpp replays eager
+  // steps by the allocator's rules and finds these.
+  void add_graph_pool() {
+    const std::int64_t copy_bytes = z_.N * z_.V * z_.s;
+    if (z_.has_casts) {
+      add("graph_pool", "loss", copy_bytes,
+          "2 N V: the first logits, too small for their fp32 copy");
+    }
+    if (config_.num_accumulation > 1) {
+      // Gradients that the first micro-step leaves in the pool lie where that copy was; without
+      // them smaller tensors may.
+      const std::int64_t fp32_bytes = 4 * z_.N * z_.V;
+      const std::int64_t in_pool = uses_reducer(config_) ? 0 : trained_bytes(config_);
+      add("graph_pool", "loss", std::max<std::int64_t>(fp32_bytes - in_pool, 0),
+          uses_reducer(config_) ? "at most 4 N V: where another micro-step's fp32 logits were"
+                                : "4 N V - the gradients, which lie where the fp32 logits were");
+    }
+    if (uses_reducer(config_) && config_.comm_dtype != CommDtype::kFp32) {
       add("graph_pool", "buckets", 2 * trained_bytes(config_),
-          "8 P trained: there and back in 16 bits");
+          "at most 8 P trained: there and back in 16 bits; half of it at least");
     }
   }
 

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -19,10 +21,22 @@ constexpr double kTextWidth = 200;
 constexpr double kBottom = 46;
 constexpr std::size_t kMaxNameLength = 44;
 
+// What is drawn of a row that has an interval: its effect in percent.
+struct Mark {
+  const HistoryRow* row = nullptr;
+  double percent = 0;
+  double low_percent = 0;
+  double high_percent = 0;
+};
+
 double percent_of(double ratio) { return 100 * (ratio - 1); }
 
-bool is_drawn(const HistoryRow& row) {
-  return row.effect_ratio && row.effect_low_ratio && row.effect_high_ratio;
+std::optional<Mark> mark_of(const HistoryRow& row) {
+  if (!row.effect_ratio || !row.effect_low_ratio || !row.effect_high_ratio) return std::nullopt;
+  return Mark{.row = &row,
+              .percent = percent_of(*row.effect_ratio),
+              .low_percent = percent_of(*row.effect_low_ratio),
+              .high_percent = percent_of(*row.effect_high_ratio)};
 }
 
 // "2026-01-31 nightly-17".
@@ -35,16 +49,17 @@ std::string label_of(const HistoryRow& row) {
 }  // namespace
 
 std::string history_svg(const History& history) {
-  std::vector<const HistoryRow*> rows;
+  std::vector<Mark> marks;
   double low = 0;  // The zero line is always in sight.
   double high = 0;
   for (const HistoryRow& row : history.rows) {
-    if (!is_drawn(row)) continue;
-    rows.push_back(&row);
-    low = std::min(low, percent_of(row.effect_low_ratio.value_or(1)));
-    high = std::max(high, percent_of(row.effect_high_ratio.value_or(1)));
+    const std::optional<Mark> mark = mark_of(row);
+    if (!mark) continue;
+    marks.push_back(*mark);
+    low = std::min(low, mark->low_percent);
+    high = std::max(high, mark->high_percent);
   }
-  if (rows.empty()) return {};
+  if (marks.empty()) return {};
   const double margin = 0.04 * std::max(high - low, 0.01);
   low -= margin;
   high += margin;
@@ -57,24 +72,24 @@ std::string history_svg(const History& history) {
   std::string body;
   std::string heading;
   double y = kTop;
-  for (const HistoryRow* row : rows) {
-    if (heading_of(*row) != heading) {
-      heading = heading_of(*row);
+  for (const Mark& mark : marks) {
+    const HistoryRow& row = *mark.row;
+    if (heading_of(row) != heading) {
+      heading = heading_of(row);
       body += svg_text(8, y + 15, "start", heading);
       y += kRowHeight;
     }
-    const std::string_view colour = swatch_of(row->verdict).colour;
+    const std::string_view colour = swatch_of(row.verdict).colour;
     const double middle = y + kRowHeight / 2;
-    body += svg_text(kNamesWidth - 10, middle + 4, "end", label_of(*row), kMutedColour, 12);
-    body += svg_line(x_of(percent_of(row->effect_low_ratio.value_or(1))), middle,
-                     x_of(percent_of(row->effect_high_ratio.value_or(1))), middle, colour, 2.5);
-    const double x = x_of(percent_of(row->effect_ratio.value_or(1)));
-    body += svg_rect(x - 4, middle - 4, 8, 8, colour, label_of(*row));
-    body += svg_text(kNamesWidth + kPlotWidth + 10, middle + 4, "start",
-                     format_effect(row->effect_ratio.value_or(1), row->effect_low_ratio,
-                                   row->effect_high_ratio) +
-                         (row->has_changed ? " *" : ""),
-                     kInkColour, 12);
+    body += svg_text(kNamesWidth - 10, middle + 4, "end", label_of(row), kMutedColour, 12);
+    body += svg_line(x_of(mark.low_percent), middle, x_of(mark.high_percent), middle, colour, 2.5);
+    const double x = x_of(mark.percent);
+    body += svg_rect(x - 4, middle - 4, 8, 8, colour, label_of(row));
+    body += svg_text(
+        kNamesWidth + kPlotWidth + 10, middle + 4, "start",
+        format_effect(1 + mark.percent / 100, row.effect_low_ratio, row.effect_high_ratio) +
+            (row.has_changed ? " *" : ""),
+        kInkColour, 12);
     y += kRowHeight;
   }
   const double width = kNamesWidth + kPlotWidth + kTextWidth;

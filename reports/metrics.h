@@ -21,6 +21,7 @@ struct Metric {
 };
 
 inline constexpr std::string_view kArmRecord = "results.json: arms";
+inline constexpr std::string_view kTracingRecord = "results.json: tracing_costs";
 inline constexpr std::string_view kTraceRecord = "steplens trace --json";
 inline constexpr std::string_view kMemoryRecord = "memory account";
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -15,8 +16,15 @@ namespace {
 
 using nlohmann::json;
 
-bool has_interval(const ArmResult& arm) {
-  return arm.effect_ratio && arm.effect_low_ratio && arm.effect_high_ratio;
+struct Interval {
+  double low_ratio = 0;
+  double high_ratio = 0;
+};
+
+// Absent for an arm without an effect.
+std::optional<Interval> interval_of(const ArmResult& arm) {
+  if (!arm.effect_ratio || !arm.effect_low_ratio || !arm.effect_high_ratio) return std::nullopt;
+  return Interval{.low_ratio = *arm.effect_low_ratio, .high_ratio = *arm.effect_high_ratio};
 }
 
 std::string why_no_effect(const ArmResult& arm, std::string_view where) {
@@ -45,13 +53,15 @@ ReproducedArm compare_arm(const ArmResult& original, const ArmResult* copy) {
   arm.copy_rate_per_s = copy->valid_tokens_per_s;
   arm.copy_verdict = copy->verdict;
   if (!is_compared(original)) return arm;
-  if (!has_interval(original)) {
+  const std::optional<Interval> there = interval_of(original);
+  const std::optional<Interval> here = interval_of(*copy);
+  if (!there) {
     arm.reason = why_no_effect(original, "in the original");
-  } else if (!has_interval(*copy)) {
+  } else if (!here) {
     arm.reason = why_no_effect(*copy, "here");
   } else {
-    const bool overlaps = *original.effect_low_ratio <= *copy->effect_high_ratio &&
-                          *copy->effect_low_ratio <= *original.effect_high_ratio;
+    const bool overlaps =
+        there->low_ratio <= here->high_ratio && here->low_ratio <= there->high_ratio;
     arm.agreement = overlaps ? Agreement::kAgrees : Agreement::kDiffers;
   }
   return arm;

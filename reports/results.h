@@ -11,6 +11,7 @@
 
 #include "harness/bundle.h"
 #include "harness/statistics.h"
+#include "reports/overhead/tracing_cost.h"
 #include "reports/proof.h"
 
 namespace steplens {
@@ -129,6 +130,7 @@ struct Results {
   double measured_ns = 0;                      // Sum of the measured steps of usable blocks.
   std::optional<double> measured_share_ratio;  // measured_ns / sum of all blocks' durations.
   std::optional<AaResult> aa;
+  std::optional<TracingCosts> tracing_costs;  // Of a matrix that has tracing as arms.
   std::vector<BlockFailure> failures;
   std::vector<std::string> warnings;  // Sentences; what a careful reader must know.
 };

@@ -52,6 +52,27 @@ void visit_fields(SameAs<AaResult> auto& aa, auto&& visit) {
   visit("is_accepted", aa.is_accepted);
 }
 
+void visit_fields(SameAs<TracingCost> auto& cost, auto&& visit) {
+  visit("arm", cost.arm);
+  visit("against", cost.against);
+  visit("num_rounds", cost.num_rounds);
+  visit("cost_ratio", cost.cost_ratio);
+  visit("cost_low_ratio", cost.cost_low_ratio);
+  visit("cost_high_ratio", cost.cost_high_ratio);
+  visit("cost_upper_ratio", cost.cost_upper_ratio);
+  visit("against_step_ns", cost.against_step_ns);
+  visit("num_recorded_kernels", cost.num_recorded_kernels);
+  visit("kernel_cost_ns", cost.kernel_cost_ns);
+}
+
+void visit_fields(SameAs<TracingCosts> auto& costs, auto&& visit) {
+  visit("of_steplens", costs.of_steplens);
+  visit("of_collector", costs.of_collector);
+  visit("of_torch_profiler", costs.of_torch_profiler);
+  visit("torch_profiler_kernel_ns", costs.torch_profiler_kernel_ns);
+  visit("torch_profiler_num_kernels", costs.torch_profiler_num_kernels);
+}
+
 void visit_fields(SameAs<BlockFailure> auto& failure, auto&& visit) {
   visit("arm", failure.arm);
   visit("folder", failure.folder);
@@ -148,6 +169,7 @@ void visit_fields(SameAs<Results> auto& results, auto&& visit) {
   visit("measured_ns", results.measured_ns);
   visit("measured_share_ratio", results.measured_share_ratio);
   visit("aa", results.aa);
+  visit("tracing_costs", results.tracing_costs);
   visit("failures", results.failures);
   visit("warnings", results.warnings);
 }

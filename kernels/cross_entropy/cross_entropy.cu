@@ -8,6 +8,7 @@
 
 #include "kernels/bulk_copy.cuh"
 #include "kernels/cuda_check.h"
+#include "kernels/device.h"
 
 namespace steplens {
 namespace {
@@ -335,12 +336,8 @@ void launch_row_in_shared(const CrossEntropyArgs& args, cudaStream_t stream) {
   check_argument(fits_row_in_shared(args), "cross_entropy", "V", args.V,
                  "row_in_shared takes rows of a multiple of 16 bytes, two of which fit 226 KiB");
   if (args.N == 0) return;
-  int device = 0;
-  int num_multiprocessors = 0;
-  SL_CUDA(cudaGetDevice(&device));
-  SL_CUDA(cudaDeviceGetAttribute(&num_multiprocessors, cudaDevAttrMultiProcessorCount, device));
   const auto num_blocks =
-      static_cast<unsigned>(std::min<std::int64_t>(args.N, num_multiprocessors));
+      static_cast<unsigned>(std::min<std::int64_t>(args.N, num_multiprocessors()));
   if (args.type == ElementType::kFloat32) {
     launch_row_in_shared_of<float>(args, num_blocks, stream);
   } else {

@@ -13,6 +13,7 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda_check.h"
+#include "kernels/device.h"
 #include "kernels/vector.cuh"
 
 namespace steplens {
@@ -267,10 +268,6 @@ void embedding_backward(const EmbeddingBackwardArgs& args, cudaStream_t stream) 
       args.N, args.V, workspace);
   SL_CUDA(cudaGetLastError());
 
-  int device = 0;
-  SL_CUDA(cudaGetDevice(&device));
-  int num_multiprocessors = 0;
-  SL_CUDA(cudaDeviceGetAttribute(&num_multiprocessors, cudaDevAttrMultiProcessorCount, device));
   const auto sum = [&]<typename T, typename D, int kWidth>() {
     if (args.N >= kChunk) {
       const std::int64_t num_warps = args.N / kChunk * slabs_of_row<kWidth>(args.C);
@@ -278,7 +275,7 @@ void embedding_backward(const EmbeddingBackwardArgs& args, cudaStream_t stream) 
           <<<num_blocks_for(num_warps * kWarpSize), kBlockSize, 0, stream>>>(args, workspace);
       SL_CUDA(cudaGetLastError());
     }
-    const std::int64_t num_blocks = std::min<std::int64_t>(num_multiprocessors * kBlocksThatStay,
+    const std::int64_t num_blocks = std::min<std::int64_t>(num_multiprocessors() * kBlocksThatStay,
                                                            num_blocks_for(args.V * kWarpSize));
     embedding_backward_write_rows<T, D, kWidth>
         <<<static_cast<unsigned>(num_blocks), kBlockSize, 0, stream>>>(args, workspace);

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "kernels/cuda_check.h"
+#include "kernels/device.h"
 #include "kernels/dropout/dropout.cuh"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/vector.cuh"
@@ -59,14 +60,6 @@ __global__ void __launch_bounds__(kColumns* kSlices)
 }
 
 }  // namespace
-
-int num_multiprocessors() {
-  int device = 0;
-  SL_CUDA(cudaGetDevice(&device));
-  int count = 0;
-  SL_CUDA(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
-  return count;
-}
 
 void check(const RmsNormBackwardArgs& args) {
   check_argument(args.N >= 0 && args.N <= std::numeric_limits<int>::max(), kOp, "N", args.N,

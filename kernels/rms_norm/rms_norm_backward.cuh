@@ -10,9 +10,6 @@ namespace steplens::rms_norm_backward_detail {
 
 inline constexpr int kMaxBlocksPerMultiprocessor = 4;  // Of the first stage, in all variants.
 
-/// Of the current device.
-int num_multiprocessors();
-
 /// Throws ConfigError unless the operator takes `args`.
 void check(const RmsNormBackwardArgs& args);
 

@@ -7,6 +7,7 @@
 
 #include "kernels/bulk_copy.cuh"
 #include "kernels/cuda_check.h"
+#include "kernels/device.h"
 #include "kernels/rms_norm/rms_norm_backward.cuh"
 #include "kernels/vector.cuh"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/breakdown/kernel_names.h"
+#include "reports/breakdown/kernel_patterns.h"
+#include "reports/breakdown/op_tracks.h"
 #include "reports/export/lanes.h"
 #include "reports/export/op_names.h"
 #include "reports/export/output_file.h"
@@ -62,7 +65,7 @@ std::string json_string(std::string_view text) {
   return quoted;
 }
 
-std::string_view category_of(GpuOpKind kind) {
+std::string_view event_category_of(GpuOpKind kind) {
   switch (kind) {
     case GpuOpKind::kCopy: return "gpu_memcpy";
     case GpuOpKind::kSet: return "gpu_memset";
@@ -373,19 +376,37 @@ class Writer {
 
   // ---- Devices ----
 
+  struct DeviceTrack {
+    std::uint8_t device = 0;
+    OpTrack kind = OpTrack::kStream;
+    std::uint32_t stream = 0;  // 0 of a graph's tracks.
+    auto operator<=>(const DeviceTrack&) const = default;
+  };
+
+  DeviceTrack device_track_of(const GpuOp& op) {
+    const OpTrack kind = track_of(op, [&] {
+      std::optional<bool>& known = communicates_[op.name];
+      if (!known) known = category_of(trace_.text(op.name)) == KernelCategory::kCommunication;
+      return *known;
+    });
+    return {op.device, kind, kind == OpTrack::kStream ? op.stream_id : 0};
+  }
+
   void write_devices() {
-    std::map<std::pair<std::uint8_t, std::uint32_t>, std::vector<LaneSlice>> streams;
+    std::map<DeviceTrack, std::vector<LaneSlice>> tracks;
     std::map<std::uint8_t, TrackNumbers> numbers;
     for (std::uint32_t row = 0; row < trace_.gpu_ops.size(); ++row) {
       const GpuOp& op = trace_.gpu_ops[row];
       if (op.kind == GpuOpKind::kOperator) continue;
-      streams[{op.device, op.stream_id}].push_back({op.start_ns, op.end_ns, row, 0});
+      tracks[device_track_of(op)].push_back({op.start_ns, op.end_ns, row, 0});
     }
-    for (const auto& [key, slices] : streams) numbers[key.first].keep_below(key.second);
-    for (auto& [key, slices] : streams) {
-      const auto [device, stream] = key;
+    for (const auto& [key, slices] : tracks) numbers[key.device].keep_below(key.stream);
+    for (auto& [key, slices] : tracks) {
+      const auto [device, track_kind, stream] = key;
       const std::vector<std::uint32_t> lanes = assign_lanes(slices, Overlap::kNone);
-      const std::string name = fmt::format("stream {}", stream);
+      const bool is_stream = track_kind == OpTrack::kStream;
+      const std::string name =
+          is_stream ? fmt::format("stream {}", stream) : std::string(name_of(track_kind));
       std::vector<std::uint32_t> tids;
       for (std::size_t i = 0; i < slices.size(); ++i) {
         const Track track =
@@ -407,7 +428,7 @@ class Writer {
   }
 
   void write_op(const GpuOp& op, Track track) {
-    begin_slice(category_of(op.kind), title_of(op), track, op.start_ns, op.end_ns);
+    begin_slice(event_category_of(op.kind), title_of(op), track, op.start_ns, op.end_ns);
     put(",\"name_id\":{}", op.name);
     if (op.kind == GpuOpKind::kOperator) {
       put(",\"is_operator\":1");
@@ -536,6 +557,7 @@ class Writer {
   std::vector<std::string> paths_;                                 // Of each range, quoted.
   std::vector<std::string> titles_;  // Of each string as an operation's name, quoted, once asked.
   std::string transfer_title_;
+  std::map<StringId, std::optional<bool>> communicates_;  // Of names of graph nodes, once asked.
   std::uint64_t num_arrows_ = 0;
   std::uint32_t num_tracks_ = 0;
 };

@@ -13,7 +13,8 @@ inline constexpr int kChromeHeaderVersion = 1;
 /// Writes a trace as Chrome trace JSON, for ui.perfetto.dev and for what reads Kineto's files: same
 /// categories, same names in `args`. A path that ends in .gz is compressed.
 ///
-/// One process per device with a track per stream, one for the host with a track per thread
+/// One process per device with a track per stream and two for the nodes of graphs, whatever their
+/// streams ("graph", "communication"; `args` has the stream), one for the host with a track per thread
 /// (ranges, operators, API calls), the steps, synchronisation, counters and the allocator's bytes;
 /// an arrow from each launch to what it launched. No operation is lost: what overlaps on a stream
 /// goes to further tracks, "stream 7 (overlap 2)", and times before the run's start shift all

@@ -7,6 +7,7 @@
 #include "harness/json_field.h"
 #include "harness/statistics.h"
 #include "reports/pairs.h"
+#include "reports/results/averages.h"
 
 namespace steplens {
 namespace {
@@ -18,17 +19,6 @@ constexpr std::string_view kTorchProfiler = "torch-profiler";
 std::optional<double> evidence_at(const BlockRecord& block, const char* group, const char* name) {
   if (!block.evidence.is_object() || !block.evidence.contains(group)) return std::nullopt;
   return number_at(block.evidence.at(group), name);
-}
-
-// Median over the blocks that say it.
-template <typename Get>
-std::optional<double> median_of(const std::vector<const BlockRecord*>& blocks, Get get) {
-  std::vector<double> values;
-  for (const BlockRecord* block : blocks) {
-    if (const std::optional<double> value = get(*block)) values.push_back(*value);
-  }
-  if (values.empty()) return std::nullopt;
-  return median(values);
 }
 
 std::optional<double> num_kernels_of(const BlockRecord& block) {
@@ -58,25 +48,24 @@ std::optional<TracingCost> cost_of(const Bundle& bundle, std::string_view arm,
   const auto n = static_cast<double>(log_ratios.size());
   const Estimate estimate = estimate_log_ratio(log_ratios);
   cost.num_rounds = estimate.num_rounds;
-  cost.ratio = std::expm1(estimate.mean_log_ratio);
-  cost.low_ratio = std::expm1(estimate.low_log_ratio);
-  cost.high_ratio = std::expm1(estimate.high_log_ratio);
-  cost.upper_ratio =
+  cost.cost_ratio = std::expm1(estimate.mean_log_ratio);
+  cost.cost_low_ratio = std::expm1(estimate.low_log_ratio);
+  cost.cost_high_ratio = std::expm1(estimate.high_log_ratio);
+  cost.cost_upper_ratio =
       std::expm1(estimate.mean_log_ratio +
                  student_t_quantile(0.95, n - 1) * estimate.standard_deviation / std::sqrt(n));
   cost.against_step_ns /= n;
-  cost.num_kernels = median_of(blocks, num_kernels_of);
+  cost.num_recorded_kernels = median_of(collect(blocks, num_kernels_of));
+  const double num_kernels = cost.num_recorded_kernels.value_or(0);
+  if (cost.cost_low_ratio > 0 && num_kernels > 0) {
+    cost.kernel_cost_ns = cost.cost_ratio * cost.against_step_ns / num_kernels;
+  }
   return cost;
 }
 
 }  // namespace
 
-std::optional<double> TracingCost::ns_per_kernel() const {
-  if (!num_kernels || *num_kernels <= 0) return std::nullopt;
-  return ratio * against_step_ns / *num_kernels;
-}
-
-TracingCosts compute_tracing_costs(const Bundle& bundle) {
+std::optional<TracingCosts> compute_tracing_costs(const Bundle& bundle) {
   TracingCosts costs;
   std::string null_arm;
   std::string full_arm;
@@ -92,13 +81,14 @@ TracingCosts compute_tracing_costs(const Bundle& bundle) {
       find_arm(bundle.manifest, kTorchEager) != nullptr) {
     costs.of_torch_profiler = cost_of(bundle, kTorchProfiler, kTorchEager);
     const std::vector<const BlockRecord*> blocks = usable_blocks(bundle, kTorchProfiler);
-    costs.torch_profiler_kernel_ns = median_of(blocks, [](const BlockRecord& block) {
+    costs.torch_profiler_kernel_ns = median_of(collect(blocks, [](const BlockRecord& block) {
       return evidence_at(block, "profiler", "kernel_ns");
-    });
-    costs.torch_profiler_num_kernels = median_of(blocks, [](const BlockRecord& block) {
+    }));
+    costs.torch_profiler_num_kernels = median_of(collect(blocks, [](const BlockRecord& block) {
       return evidence_at(block, "profiler", "num_kernels");
-    });
+    }));
   }
+  if (costs.of_steplens.empty() && !costs.of_torch_profiler) return std::nullopt;
   return costs;
 }
 

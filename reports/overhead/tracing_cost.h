@@ -11,20 +11,20 @@
 /// untraced step. Every cost is of pairs in the same round.
 namespace steplens {
 
-/// Step of one arm against that of another.
+/// Step of one arm against that of another. JSON keys are the member names, unchanged; absent is
+/// null.
 struct TracingCost {
   std::string arm;
   std::string against;
   int num_rounds = 0;  // In which both have a usable block; at least 2.
-  double ratio = 0;    // Mean step of `arm` / that of `against` - 1; its two-sided 95 % interval:
-  double low_ratio = 0;
-  double high_ratio = 0;
-  double upper_ratio = 0;             // One-sided: 95 % of such runs have the truth below it.
-  std::optional<double> num_kernels;  // That `arm` recorded, a step.
-  double against_step_ns = 0;         // Mean over the rounds.
-
-  /// Cost for each kernel recorded.
-  std::optional<double> ns_per_kernel() const;
+  double cost_ratio =
+      0;  // Mean step of `arm` / that of `against` - 1; its two-sided 95 % interval:
+  double cost_low_ratio = 0;
+  double cost_high_ratio = 0;
+  double cost_upper_ratio = 0;  // One-sided: 95 % of such runs have the truth below it.
+  double against_step_ns = 0;   // Mean over the rounds.
+  std::optional<double> num_recorded_kernels;  // By `arm`, a step.
+  std::optional<double> kernel_cost_ns;        // For each of them; absent where it may be nothing.
 };
 
 struct TracingCosts {
@@ -36,7 +36,7 @@ struct TracingCosts {
   std::optional<double> torch_profiler_num_kernels;
 };
 
-/// Empty where the bundle has no such arms.
-TracingCosts compute_tracing_costs(const Bundle& bundle);
+/// Absent where the bundle has no such arms, or not two rounds of them.
+std::optional<TracingCosts> compute_tracing_costs(const Bundle& bundle);
 
 }  // namespace steplens

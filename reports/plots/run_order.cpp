@@ -104,6 +104,7 @@ class Plot {
  public:
   explicit Plot(std::vector<Mark> marks) : marks_(std::move(marks)) {
     std::vector<double> minutes;
+    minutes.reserve(marks_.size());
     for (const Mark& mark : marks_) minutes.push_back(mark.minutes);
     x_ = scale_around(minutes, 0.1, kLeft, kLeft + kPlotWidth);
   }
@@ -155,6 +156,7 @@ class Plot {
 
   std::string rates_panel(double bottom) const {
     std::vector<double> percents;
+    percents.reserve(marks_.size());
     for (const Mark& mark : marks_) percents.push_back(mark.percent);
     const Scale y = scale_around(percents, 0.2, bottom, bottom - kRatesHeight);
     std::string svg = svg_y_axis(y, kLeft, kLeft + kPlotWidth,
@@ -187,6 +189,7 @@ class Plot {
 
   std::string machine_panel(const Machine& machine, double bottom) const {
     std::vector<double> values;
+    values.reserve(marks_.size());
     for (const Mark& mark : marks_) values.push_back(sample_of(*mark.block, machine.key));
     if (std::ranges::none_of(values, [](double value) { return std::isfinite(value); })) return {};
     const Scale y = scale_around(values, machine.min_span, bottom, bottom - kMachineHeight);

@@ -35,11 +35,12 @@ struct Row {
 std::vector<Row> rows_of(const Bundle& bundle, const Results& results) {
   std::vector<Row> rows;
   for (const ArmResult* arm : table_order(results)) {
-    if (!arm->pooled_step_p50_ns || *arm->pooled_step_p50_ns <= 0) continue;
+    const double median_ns = arm->pooled_step_p50_ns.value_or(0);
+    if (median_ns <= 0) continue;
     Row row = {.arm = arm, .percents = {}};
     for (const BlockRecord* block : usable_blocks(bundle, arm->name)) {
       for (const std::int64_t step_ns : block->steps.step_wall_ns) {
-        row.percents.push_back(100 * (static_cast<double>(step_ns) / *arm->pooled_step_p50_ns - 1));
+        row.percents.push_back(100 * (static_cast<double>(step_ns) / median_ns - 1));
       }
     }
     std::ranges::sort(row.percents);

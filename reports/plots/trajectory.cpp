@@ -89,6 +89,7 @@ std::vector<Line> lines_of(const Bundle& bundle, const Results& results) {
 
 std::vector<double> steps_of(std::size_t count) {
   std::vector<double> steps;
+  steps.reserve(count);
   for (std::size_t i = 0; i < count; ++i) steps.push_back(static_cast<double>(i + 1));
   return steps;
 }

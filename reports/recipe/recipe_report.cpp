@@ -48,6 +48,7 @@ std::string headline_of(const RecipeResults& results) {
 
 std::string start_text(const RecipeResults& results) {
   std::vector<std::string> words;
+  words.reserve(results.recipe.experiment.settings.size());
   for (const auto& [key, value] : results.recipe.experiment.settings) {
     words.push_back(fmt::format("{}={}", key, value));
   }

@@ -67,7 +67,7 @@ Work matmul_work(std::int64_t num_rows, std::int64_t in, std::int64_t out,
 }
 
 std::vector<Work> matmuls_of(const RunConfig& config, std::string_view module_kind, Phase phase) {
-  const std::vector<Work> forward = forward_matmuls(config, module_kind);
+  std::vector<Work> forward = forward_matmuls(config, module_kind);
   if (phase == Phase::kForward) return forward;
   if (phase != Phase::kBackward) return {};
   std::vector<Work> products;

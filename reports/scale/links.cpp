@@ -64,7 +64,7 @@ Hosts hosts_of(const Links& links, std::int64_t num_gpus) {
 }  // namespace
 
 std::span<const Links> all_links() {
-  static const std::vector<Links> kPresets = {
+  static const std::vector<Links> presets = {
       {.name = "h200-nvlink",
        .source = "two H200 of one host, NV18, NVLink multicast off: all-reduces of 1 to 650 MiB; "
                  "hops as in NCCL's cost model; 20 of 132 SMs assumed busy with an all-reduce",
@@ -82,7 +82,7 @@ std::span<const Links> all_links() {
        .levels = {{.max_gpus = 8, .hop_ns = kNvlinkHopNs, .bytes_per_s = kH200BytesPerS},
                   {.max_gpus = 0, .hop_ns = kNetworkHopNs, .bytes_per_s = 0.9 * 8 * 50e9}}},
   };
-  return kPresets;
+  return presets;
 }
 
 Links links_from_json(const json& source, std::string_view name) {
@@ -121,6 +121,7 @@ Links links_from_json(const json& source, std::string_view name) {
 
 Links links_named(std::string_view name_or_path) {
   std::vector<std::string_view> names;
+  names.reserve(all_links().size());
   for (const Links& links : all_links()) {
     if (links.name == name_or_path) return links;
     names.push_back(links.name);

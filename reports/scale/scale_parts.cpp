@@ -23,6 +23,8 @@ double total_bytes(const StepModel& model) {
 std::string curve_svg(const Scale& x, const Scale& y, const std::vector<ScalePoint>& points,
                       std::size_t series, std::string_view label, std::string_view dashes) {
   std::vector<double> xs, ys;
+  xs.reserve(points.size());
+  ys.reserve(points.size());
   for (const ScalePoint& point : points) {
     xs.push_back(std::log2(static_cast<double>(point.num_gpus)));
     ys.push_back(100 * point.efficiency_ratio);

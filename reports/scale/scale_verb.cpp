@@ -22,6 +22,7 @@ const TracedArm& traced_arm_named(const std::vector<TracedArm>& arms, const std:
   if (name.empty()) return arms.front();
   if (const TracedArm* arm = find_traced_arm(arms, name)) return *arm;
   std::vector<std::string> names;
+  names.reserve(arms.size());
   for (const TracedArm& arm : arms) names.push_back(arm.arm);
   throw ConfigError(
       fmt::format("arm={}: has no trace there; takes {}", name, fmt::join(names, ", ")));

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "reports/format.h"
+#include "reports/metrics.h"
 #include "reports/overhead/tracing_cost.h"
 #include "reports/section.h"
 
@@ -14,14 +15,12 @@ namespace {
 std::string points(double ratio) { return fmt::format("{:+.2f} pp", 100 * ratio); }
 
 void add_row(Table& table, std::string_view what, const TracingCost& cost) {
-  table.rows.push_back(
-      {std::string(what), cost.arm, cost.against, format_count(cost.num_rounds),
-       fmt::format("{} [{:.2f}, {:.2f}]", points(cost.ratio), 100 * cost.low_ratio,
-                   100 * cost.high_ratio),
-       points(cost.upper_ratio), format_or_absent(cost.num_kernels, format_mean_count),
-       // What may be nothing has no price a kernel.
-       cost.low_ratio > 0 ? format_or_absent(cost.ns_per_kernel(), format_duration_ns)
-                          : std::string(kNoNumber)});
+  table.rows.push_back({std::string(what), cost.arm, cost.against, format_count(cost.num_rounds),
+                        fmt::format("{} [{:.2f}, {:.2f}]", points(cost.cost_ratio),
+                                    100 * cost.cost_low_ratio, 100 * cost.cost_high_ratio),
+                        points(cost.cost_upper_ratio),
+                        format_or_absent(cost.num_recorded_kernels, format_mean_count),
+                        format_or_absent(cost.kernel_cost_ns, format_duration_ns)});
 }
 
 Table cost_table(const TracingCosts& costs) {
@@ -29,10 +28,10 @@ Table cost_table(const TracingCosts& costs) {
                           {"arm"},
                           {"against"},
                           {"rounds", Align::kRight},
-                          {"longer steps [95 %]", Align::kRight},
-                          {"95 % upper bound", Align::kRight},
-                          {"kernels a step", Align::kRight},
-                          {"a kernel", Align::kRight}}};
+                          metric_column("cost_ratio", "longer steps [95 %]"),
+                          metric_column("cost_upper_ratio"),
+                          metric_column("num_recorded_kernels"),
+                          metric_column("kernel_cost_ns")}};
   for (const TracingCost& cost : costs.of_steplens) {
     const bool is_full = costs.of_collector && cost.arm == costs.of_collector->arm;
     add_row(table, is_full ? "Steplens's tracing" : "CUPTI alone, records thrown away", cost);
@@ -67,8 +66,8 @@ std::string kernel_comparison(const TracingCosts& costs, const ReportInput& inpu
 }  // namespace
 
 std::vector<Part> tracing_parts(const ReportInput& input) {
-  const TracingCosts costs = compute_tracing_costs(input.bundle);
-  if (costs.of_steplens.empty() && !costs.of_torch_profiler) return {};
+  if (!input.results.tracing_costs) return {};
+  const TracingCosts& costs = *input.results.tracing_costs;
   std::vector<Part> parts = {
       Paragraph{"How much longer a step is while it is traced, in percentage points of the step, "
                 "from pairs in the same round. The upper bound is one-sided: the cost is below it "
@@ -77,10 +76,10 @@ std::vector<Part> tracing_parts(const ReportInput& input) {
   if (costs.of_torch_profiler) {
     for (const TracingCost& cost : costs.of_steplens) {
       if (!costs.of_collector || cost.arm != costs.of_collector->arm) continue;
-      if (cost.ratio <= 0 || costs.of_torch_profiler->ratio <= 0) continue;
+      if (cost.cost_ratio <= 0 || costs.of_torch_profiler->cost_ratio <= 0) continue;
       parts.emplace_back(Paragraph{fmt::format(
           "torch.profiler's cost to its own step is {} times that of Steplens's tracing.",
-          format_significant(costs.of_torch_profiler->ratio / cost.ratio, 2))});
+          format_significant(costs.of_torch_profiler->cost_ratio / cost.cost_ratio, 2))});
     }
   }
   if (std::string text = kernel_comparison(costs, input); !text.empty()) {

@@ -29,6 +29,7 @@ std::string headline_of(const SweepResults& results) {
 
 std::string baseline_text(const SweepResults& results) {
   std::vector<std::string> words;
+  words.reserve(results.points.size());
   for (const SweepPoint& point : results.points) {
     words.push_back(!point.is_measured ? fmt::format("{}: not measured", point.value)
                                        : fmt::format("{}: {}, sequence_length {}", point.value,

@@ -44,7 +44,8 @@ void find_crossovers(SweepResults& results) {
                                .from_value = from.value,
                                .to_value = to.value,
                                .becomes_faster = after->verdict == Verdict::kFaster};
-      if (from.position && to.position && *from.position > 0 && *to.position > 0) {
+      if (from.position && to.position && *from.position > 0 && *to.position > 0 &&
+          before->effect_ratio && after->effect_ratio) {
         const double low = std::log(*before->effect_ratio);
         const double high = std::log(*after->effect_ratio);
         const double share = low / (low - high);
@@ -61,6 +62,7 @@ template <typename Text>
 std::vector<std::string> cells(const SweepResults& results, const std::string& arm,
                                const Text& text) {
   std::vector<std::string> row = {arm};
+  row.reserve(results.points.size() + 1);
   for (const SweepPoint& point : results.points) {
     const ArmResult* found = find_arm(point.results, arm);
     row.push_back(found == nullptr ? std::string(kNoNumber) : text(*found));
@@ -167,6 +169,7 @@ Table sweep_memory_table(const SweepResults& results) {
 
 std::vector<std::string> crossover_sentences(const SweepResults& results) {
   std::vector<std::string> sentences;
+  sentences.reserve(results.crossovers.size());
   for (const SweepCrossover& crossover : results.crossovers) {
     std::string text = fmt::format(
         "{} is {} than the baseline at {}={} and {} at {}", crossover.arm,

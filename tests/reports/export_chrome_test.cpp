@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <random>
@@ -102,6 +103,40 @@ TEST_F(ExportChrome, GivesEachStreamAndThreadATrackOfTheirProcess) {
   EXPECT_EQ(track_of_name["cudaLaunchKernel"], "host / main");
   EXPECT_EQ(track_of_name["ProfilerStep#12"], "host / steps");
   EXPECT_EQ(track_of_name["stream"], "host / synchronization");
+}
+
+// Three branches of a graph, each with a stream of its own; one sends gradients.
+TEST_F(ExportChrome, GivesAllBranchesOfAGraphTwoTracks) {
+  TraceBuilder builder;
+  builder.kernel("eager", 0, 100, 0);
+  const auto node = [&](const char* name, std::int64_t start_ns, std::uint32_t stream) {
+    GpuOp& op = builder.kernel(name, start_ns, start_ns + 100, 0);
+    op.graph_node_id = 77;
+    op.stream_id = stream;
+  };
+  node("gemm", 200, 7);
+  node("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 250, 40);
+  node("add", 260, 41);  // Overlaps the product.
+  node("gelu", 400, 42);
+  const std::vector<json> events = events_of(builder.trace());
+  const auto tracks = tracks_of(events);
+  std::map<std::string, std::string> track_of_name;
+  std::map<std::string, int> stream_of_name;
+  for (const json& event : of_category(events, "kernel")) {
+    track_of_name[event["name"]] = tracks.at({event["pid"], event["tid"]});
+    stream_of_name[event["name"]] = event["args"]["stream"];
+  }
+  const std::string device = "GPU 0: NVIDIA H200 / ";
+  EXPECT_EQ(track_of_name["eager"], device + "stream 7");
+  EXPECT_EQ(track_of_name["gemm"], device + "graph");
+  EXPECT_EQ(track_of_name["add"], device + "graph (overlap 2)");
+  EXPECT_EQ(track_of_name["gelu"], device + "graph");
+  EXPECT_EQ(track_of_name["ncclDevKernel_AllReduce_Sum_f32_RING_LL"], device + "communication");
+  EXPECT_EQ(stream_of_name["add"], 41);
+  // Nothing else is on the device: host, its thread and steps aside.
+  EXPECT_EQ(std::ranges::count_if(
+                tracks, [&](const auto& track) { return track.second.starts_with(device); }),
+            4);
 }
 
 TEST_F(ExportChrome, DrawsAnArrowFromLaunchToKernel) {

@@ -342,7 +342,7 @@ class TorchStepTest(FolderTest):
         self.assertEqual(record["steps"]["loss"], [])
 
     def run_program(self, environment):
-        return subprocess.run([sys.executable, "-B", str(ARMS / "torch_step.py")],
+        return subprocess.run([sys.executable, str(ARMS / "torch_step.py")],
                               env=os.environ | environment, capture_output=True, text=True,
                               check=False)
 

@@ -51,7 +51,7 @@ class HfTrainerTest(unittest.TestCase):
         config_path = self.folder / "block_config.json"
         config_path.write_text(json.dumps(block), encoding="utf-8")
         result = subprocess.run(
-            [sys.executable, "-B", str(ARMS / script)], capture_output=True, text=True, check=False,
+            [sys.executable, str(ARMS / script)], capture_output=True, text=True, check=False,
             env=os.environ | {"STEPLENS_BLOCK_CONFIG": str(config_path)})
         self.assertEqual(result.returncode, 0, result.stderr)
         return json.loads((self.folder / "block.json").read_text(encoding="utf-8"))

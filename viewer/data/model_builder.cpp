@@ -13,6 +13,7 @@
 #include "harness/trace/trace_format.h"
 #include "reports/breakdown/kernel_patterns.h"
 #include "reports/breakdown/modules.h"
+#include "reports/breakdown/op_tracks.h"
 #include "reports/export/op_names.h"
 #include "reports/format.h"
 #include "viewer/data/banners.h"
@@ -25,8 +26,7 @@ namespace {
 // Operators of a CPU arm and streams of a device do not share a lane.
 constexpr std::uint64_t kOperatorBit = std::uint64_t{1} << 63;
 
-// A graph gives each of its branches a stream of its own, dozens where ranks exchange gradients in
-// buckets. Its nodes share two lanes instead, and what overlaps gets a row of its own there.
+// Of lanes that the nodes of graphs share.
 constexpr std::uint64_t kGraphBit = std::uint64_t{1} << 62;
 
 LaneKind lane_kind_of(LaneKind kind, std::uint64_t lane_key) {
@@ -194,8 +194,12 @@ void ModelBuilder::take(std::span<const RangeInstance> rows, RowPlace place) {
 std::uint64_t ModelBuilder::lane_key_of(const GpuOp& op, NameId name) {
   const std::uint64_t device = std::uint64_t{op.device} << 32;
   if (op.kind == GpuOpKind::kOperator) return device | op.stream_id | kOperatorBit;
-  if (op.graph_node_id == 0) return device | op.stream_id;
-  return device | kGraphBit | (is_communication(name) ? kGraphCommunication : kGraphComputation);
+  switch (track_of(op, [&] { return is_communication(name); })) {
+    case OpTrack::kStream: break;
+    case OpTrack::kGraph: return device | kGraphBit | kGraphComputation;
+    case OpTrack::kCommunication: return device | kGraphBit | kGraphCommunication;
+  }
+  return device | op.stream_id;
 }
 
 bool ModelBuilder::is_communication(NameId name) {
@@ -348,7 +352,9 @@ void ModelBuilder::name_lanes() {
         lane.note = count + " ops";
         break;
       case LaneKind::kGraph:
-        lane.title = title(lane, lane.id == kGraphCommunication ? "communication" : "graph");
+        lane.title =
+            title(lane, std::string(name_of(lane.id == kGraphCommunication ? OpTrack::kCommunication
+                                                                           : OpTrack::kGraph)));
         lane.note = count + " ops";
         break;
       case LaneKind::kOperators:

@@ -1,0 +1,17 @@
+#include "kernels/device.h"
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda_check.h"
+
+namespace steplens {
+
+int num_multiprocessors() {
+  int device = 0;
+  SL_CUDA(cudaGetDevice(&device));
+  int count = 0;
+  SL_CUDA(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return count;
+}
+
+}  // namespace steplens
