@@ -26,7 +26,10 @@ AheadProcesses::AheadProcesses(const RunSite& site) : site_(site), folder_("step
 
 void AheadProcesses::start(const std::string& key, ProcessSpec spec, Entry entry) {
   if (!site_.start_waiting || entries_.contains(key)) return;
-  spec.output_file.clear();  // The block's folder is not known yet.
+  if (!spec.output_file.empty()) {
+    spec.output_file = folder_.path() / fmt::format("output-{}", num_started_++);
+    entry.output_file = spec.output_file;
+  }
   entry.process = site_.start_waiting(std::move(spec));
   if (entry.process) entries_.emplace(key, std::move(entry));
 }
@@ -53,13 +56,14 @@ void AheadProcesses::wait_until_loaded() {
   }
 }
 
-std::unique_ptr<WaitingProcess> AheadProcesses::take(const std::string& key) {
+AheadProcesses::Taken AheadProcesses::take(const std::string& key) {
   const auto it = entries_.find(key);
-  if (it == entries_.end()) return nullptr;
-  std::unique_ptr<WaitingProcess> process = std::move(it->second.process);
+  if (it == entries_.end()) return {};
+  Taken taken{.process = std::move(it->second.process),
+              .output_file = std::move(it->second.output_file)};
   entries_.erase(it);
-  if (!process->is_waiting()) return nullptr;
-  return process;
+  if (!taken.process->is_waiting()) return {};
+  return taken;
 }
 
 }  // namespace steplens

@@ -32,13 +32,22 @@ class AheadProcesses {
   /// 120 s.
   void wait_until_loaded();
 
-  /// What waits for `key`; nullptr if nothing does (any more): start it the plain way then.
-  std::unique_ptr<WaitingProcess> take(const std::string& key);
+  /// A process and where its output goes meanwhile, because its block's folder is not known
+  /// before it is taken; empty if its spec named no output file.
+  struct Taken {
+    std::unique_ptr<WaitingProcess> process;
+    std::filesystem::path output_file;
+  };
+
+  /// What waits for `key`; without a process if nothing does (any more): start it the plain way
+  /// then.
+  Taken take(const std::string& key);
 
  private:
   struct Entry {
     std::unique_ptr<WaitingProcess> process;
     std::filesystem::path loaded_file;  // Empty: nobody waits for it.
+    std::filesystem::path output_file;
   };
   void start(const std::string& key, ProcessSpec spec, Entry entry);
 

@@ -19,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::size_t kMaxReasonBytes = 300;    // One line of a report.
+constexpr std::size_t kMaxReasonBytes = 300;  // One line of a report.
+constexpr const char* kLogName = "output.log";
 constexpr const char* kWorkerKey = "";          // No arm has this name.
 constexpr double kMaxCollectiveTimeoutS = 120;  // Ranks that load and compile unequally fast.
 
@@ -231,7 +232,7 @@ BlockOutcome BlockRunner::run(const BlockTask& task) {
 BlockOutcome BlockRunner::run_in(const BlockTask& task, const fs::path& folder) {
   const BlockConfig config = config_of(task, folder);
   const fs::path config_path = folder / "block_config.json";
-  const fs::path log_path = folder / "output.log";
+  const fs::path log_path = folder / kLogName;
   const fs::path block_json = folder / "block.json";
   write_json_atomically(config_path, to_json(config));
 
@@ -282,7 +283,9 @@ void BlockRunner::start_ahead(std::span<const Arm* const> arms) {
   for (const Arm* arm : arms) {
     const auto command = settings_.commands.find(arm->name);
     if (command == settings_.commands.end() || !can_wait(command->second)) continue;
-    ProcessSpec spec{.command = command->second, .timeout_s = settings_.timeout_s};
+    ProcessSpec spec{.command = command->second,
+                     .timeout_s = settings_.timeout_s,
+                     .output_file = settings_.keeps_logs ? kLogName : fs::path()};
     add_device(spec);
     ahead_.start_program(arm->name, std::move(spec));
   }
@@ -293,18 +296,26 @@ void BlockRunner::start_ahead(std::span<const Arm* const> arms) {
 ProcessResult BlockRunner::run_process(const ProcessSpec& spec, const BlockConfig& config) {
   if (config.world_size > 1) return run_ranks(spec, config.world_size);
   const bool is_worker = spec.command == settings_.worker_command;
-  std::unique_ptr<WaitingProcess> process;
+  AheadProcesses::Taken ahead;
   if (is_worker && settings_.starts_ahead && !settings_.device_id.empty()) {
     // Now, not later: it has loaded its libraries before this block begins to measure.
     ahead_.start_worker(kWorkerKey, spec);
-    process = ahead_.take(kWorkerKey);
+    ahead = ahead_.take(kWorkerKey);
     ahead_.start_worker(kWorkerKey, spec);
   } else if (!is_worker && !is_traced(config.kind)) {
-    process = ahead_.take(config.arm);
+    ahead = ahead_.take(config.arm);
   }
-  if (!process) return site_.run_process(spec, site_.stop_request);
+  if (!ahead.process) return site_.run_process(spec, site_.stop_request);
   // What it reads is the path that others get by STEPLENS_BLOCK_CONFIG.
-  return process->release(spec.environment.front().second, site_.stop_request);
+  ProcessResult result =
+      ahead.process->release(spec.environment.front().second, site_.stop_request);
+  if (!ahead.output_file.empty()) {
+    std::error_code ignored;  // A log that is missing costs no block.
+    fs::copy_file(ahead.output_file, spec.output_file, fs::copy_options::overwrite_existing,
+                  ignored);
+    fs::remove(ahead.output_file, ignored);
+  }
+  return result;
 }
 
 ProcessResult BlockRunner::run_ranks(const ProcessSpec& spec, int world_size) {

@@ -17,6 +17,8 @@ namespace steplens {
 struct ProofClaim {
   std::string counter;
   Claim claim = Claim::kPresent;
+
+  bool operator==(const ProofClaim&) const = default;
 };
 
 /// One column of the matrix: a config to run, and what it is compared with.

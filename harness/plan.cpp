@@ -370,8 +370,10 @@ class PlanBuilder {
       const std::string level = current_level(toggle, arm.config);
       if (level == current_level(toggle, request_.baseline)) continue;
       arm.contract = std::max(arm.contract, contract_of(toggle, arm.config));
-      const std::vector<ProofClaim> claims = claims_of(toggle, level, arm.config.device);
-      arm.proof_claims.insert(arm.proof_claims.end(), claims.begin(), claims.end());
+      for (const ProofClaim& claim : claims_of(toggle, level, arm.config.device)) {
+        // Two toggles may claim the same.
+        if (std::ranges::count(arm.proof_claims, claim) == 0) arm.proof_claims.push_back(claim);
+      }
     }
     if (differing_fields(request_.baseline, arm.config).empty()) {
       throw ConfigError(

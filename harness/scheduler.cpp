@@ -436,8 +436,7 @@ RunOutcome run_plan(const Plan& plan, const RunOptions& options, const RunSite& 
                    .launcher = launcher,
                    .timeout_s = options.block_timeout_s,
                    .origin_unix_s = unix_time_of(manifest.created_utc),
-                   // A worker started ahead has no block's folder for its log yet.
-                   .starts_ahead = !options.keeps_logs && world_size == 1,
+                   .starts_ahead = world_size == 1,
                    .keeps_logs = options.keeps_logs});
   if (options.is_resume) session.take_over(earlier);
   writer->write_session({{"boot_id", site.boot_id}, {"machine_id", device.machine_id}});

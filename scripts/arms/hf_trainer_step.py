@@ -218,6 +218,7 @@ class TrainerRun(torch_step.BlockRun):
         self.detector = block_protocol.WarmupDetector()
         self.times = []  # (wall_ns, gpu_ns, total_ns) of each phase that has ended.
         self.num_fed = self.elapsed_ns = 0
+        self.sampler = None  # Of the measured steps: a pilot has none.
         self.data = MicroBatches(self.batches, num_steps, self.config["data"] != "sync")
         backend = torch_step.BACKENDS[self.config["attention"]]
         try:
@@ -226,6 +227,8 @@ class TrainerRun(torch_step.BlockRun):
         finally:
             self.data.stop()
         self.times.append(self.step_clock.finish())
+        if self.sampler is not None:
+            self.record["samples"] = self.sampler.stop()
         self.fill_record(model, weights, llama)
 
     def begin(self):
@@ -258,7 +261,9 @@ class TrainerRun(torch_step.BlockRun):
         if self.num_steps_run == self.num_warmup:
             self.times.append(self.step_clock.finish())
             self.reset_memory_peaks()
+            self.sampler = self.make_sampler()
             self.step_clock.start()
+            self.sampler.start()
         return False
 
     def has_settled(self, step_ns):

@@ -21,6 +21,8 @@ import time
 import warnings
 
 import block_protocol
+import gpu_sampler
+import graph_pools
 import libraries
 import rank_progress
 import token_data
@@ -177,6 +179,11 @@ class BlockRun:
         self.num_steps_run += 1
         return clock.end_step()
 
+    def make_sampler(self):
+        """Of the one GPU; several ranks have several, and the record of all is not of one."""
+        gpu_uuid = self.record["environment"].get("gpu_uuid") if self.world.size == 1 else None
+        return gpu_sampler.make(gpu_uuid)
+
     def clock(self):
         return CudaClock() if self.is_cuda else CpuClock()
 
@@ -188,12 +195,15 @@ class BlockRun:
             self.run_step(warmup, clock)
         warmup.step_wall_ns, warmup.step_gpu_ns, _ = clock.finish()
         self.reset_memory_peaks()
+        sampler = self.make_sampler()
         with make_profiler() as profiler:
             clock.start()
+            sampler.start()
             for _ in range(self.num_measured):
                 self.run_step(steps, clock)
             with ranges.named("fence"):
                 steps.step_wall_ns, steps.step_gpu_ns, total_ns = clock.finish()
+            self.record["samples"] = sampler.stop()
         if summarize_profile is not None:
             self.record["evidence"]["profiler"] = summarize_profile(profiler, self.num_measured)
         self.record["measured_wall_ns"] = total_ns
@@ -260,9 +270,11 @@ class BlockRun:
                     "absent_reason": "the CPU allocator keeps no peak; see peak_rss_bytes"}
         stats = torch.cuda.memory_stats(self.device)
         free_bytes, total_bytes = torch.cuda.mem_get_info(self.device)
+        hidden_bytes = graph_pools.hidden_bytes(torch.cuda.memory_snapshot())
         return {
-            "peak_allocated_bytes": stats["allocated_bytes.all.peak"],
-            "peak_active_bytes": stats["active_bytes.all.peak"],
+            "peak_allocated_bytes": stats["allocated_bytes.all.peak"] + hidden_bytes,
+            "peak_active_bytes": stats["active_bytes.all.peak"] + hidden_bytes,
+            "graph_pool_hidden_bytes": hidden_bytes,
             "peak_reserved_bytes": stats["reserved_bytes.all.peak"],
             "num_alloc_retries": stats["num_alloc_retries"],
             "num_ooms": stats["num_ooms"],

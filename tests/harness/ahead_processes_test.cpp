@@ -45,11 +45,11 @@ TEST_F(AheadProcessesTest, WaitsUntilAllHaveLoaded) {
   ahead.wait_until_loaded();
   EXPECT_EQ(read_file(log), "loaded\n");
   for (const std::string key : {"slow", "quick"}) {
-    const auto process = ahead.take(key);
+    const auto process = ahead.take(key).process;
     ASSERT_NE(process, nullptr) << key;
     EXPECT_THAT(process->release("config of " + key).last_lines,
                 ElementsAre("got config of " + key));
-    EXPECT_EQ(ahead.take(key), nullptr) << key;
+    EXPECT_EQ(ahead.take(key).process, nullptr) << key;
   }
 }
 
@@ -57,7 +57,7 @@ TEST_F(AheadProcessesTest, ForgetsAProgramThatDoesNotWait) {
   AheadProcesses ahead(site_);
   ahead.start_program("impatient", shell("echo STEPLENS_BLOCK_CONFIG is not set; exit 2"));
   ahead.wait_until_loaded();
-  EXPECT_EQ(ahead.take("impatient"), nullptr);
+  EXPECT_EQ(ahead.take("impatient").process, nullptr);
 }
 
 TEST_F(AheadProcessesTest, StartsOneProcessAKey) {
@@ -70,16 +70,34 @@ TEST_F(AheadProcessesTest, StartsOneProcessAKey) {
   ahead.start_program("arm", spec);
   ahead.wait_until_loaded();
   EXPECT_EQ(read_file(log), "started\n");
-  EXPECT_EQ(ahead.take("another"), nullptr);
+  EXPECT_EQ(ahead.take("another").process, nullptr);
 }
 
 TEST_F(AheadProcessesTest, DoesNotWaitForAWorker) {
   AheadProcesses ahead(site_);
   ahead.start_worker("", shell("[ $STEPLENS_START_AHEAD = 1 ] && read path && echo got $path"));
   ahead.wait_until_loaded();  // It makes no file.
-  const auto process = ahead.take("");
+  const auto process = ahead.take("").process;
   ASSERT_NE(process, nullptr);
   EXPECT_THAT(process->release("a block").last_lines, ElementsAre("got a block"));
+}
+
+TEST_F(AheadProcessesTest, KeepsTheOutputUntilItsBlocksFolderIsKnown) {
+  const char* program = "echo before; touch $STEPLENS_START_AHEAD; read path; echo got $path";
+  ProcessSpec spec = shell(program);
+  spec.output_file = "output.log";  // Of a block that nobody knows yet.
+  AheadProcesses ahead(site_);
+  ahead.start_program("arm", spec);
+  ahead.start_program("silent", shell(program));
+  ahead.wait_until_loaded();
+  const AheadProcesses::Taken taken = ahead.take("arm");
+  ASSERT_NE(taken.process, nullptr);
+  taken.process->release("a block");
+  EXPECT_EQ(read_file(taken.output_file), "before\ngot a block\n");
+  EXPECT_FALSE(std::filesystem::exists("output.log"));
+  const AheadProcesses::Taken silent = ahead.take("silent");
+  silent.process->release("another");
+  EXPECT_TRUE(silent.output_file.empty());
 }
 
 TEST_F(AheadProcessesTest, StopsWaitingWhenTheUserDoes) {
@@ -87,7 +105,7 @@ TEST_F(AheadProcessesTest, StopsWaitingWhenTheUserDoes) {
   AheadProcesses ahead(site_);
   ahead.start_program("slow", shell("read path"));
   ahead.wait_until_loaded();
-  EXPECT_NE(ahead.take("slow"), nullptr);
+  EXPECT_NE(ahead.take("slow").process, nullptr);
 }
 
 TEST_F(AheadProcessesTest, StartsNothingWhereTheSiteCannot) {
@@ -95,7 +113,7 @@ TEST_F(AheadProcessesTest, StartsNothingWhereTheSiteCannot) {
   AheadProcesses ahead(site_);
   ahead.start_program("arm", shell("read path"));
   ahead.wait_until_loaded();
-  EXPECT_EQ(ahead.take("arm"), nullptr);
+  EXPECT_EQ(ahead.take("arm").process, nullptr);
 }
 
 TEST(CanWait, ArmsBesideTheBlockProtocol) {

@@ -65,6 +65,20 @@ TEST(CheckVariables, NamesASecondKeyOfThePlan) {
                           "optimizer, seed"));
 }
 
+TEST(CheckVariables, CallsAnArmThatWasAskedForWithSeveralKeysNoFailure) {
+  BundleBuilder builder = one_round();
+  builder.manifest().arms[1].config.seed = 2;
+  builder.manifest().arms[1].is_single_variable = false;
+  builder.edit_blocks("optimizer=fused", [](BlockRecord& block) { block.config.seed = 2; });
+  const VariableCheck variables = check(builder).variables;
+  EXPECT_FALSE(variables.is_single_variable);
+  EXPECT_THAT(variables.differing_keys, ElementsAre("optimizer", "seed"));
+  EXPECT_THAT(variables.failures, IsEmpty());
+  // What ran is compared with the plan all the same.
+  builder.edit_blocks("optimizer=fused", [](BlockRecord& block) { block.config.seed = 3; });
+  EXPECT_EQ(check(builder).variables.failures.size(), 1u);
+}
+
 TEST(CheckVariables, FindsABlockThatRanWithAnotherConfigThanPlanned) {
   BundleBuilder builder = one_round();
   builder.block("optimizer=fused", 0).config.weight_decay = 0.0;
