@@ -18,6 +18,8 @@
 #include "harness/files.h"
 #include "harness/interrupt.h"
 #include "harness/measured_device.h"
+#include "harness/plan.h"
+#include "harness/plan_syntax.h"
 #include "harness/scheduler.h"
 #include "harness/trace/trace_request.h"
 
@@ -29,6 +31,7 @@ namespace fs = std::filesystem;
 constexpr const char* kFooter =
     "Example:\n"
     "  steplens trace --model nano --set attention=math --steps 10 --out math.slt\n"
+    "  steplens trace --arm torch-compile --out compiled.slt   PyTorch's step on the same work\n"
     "  steplens trace --out mine.slt -- python3 train.py       the whole run of any CUDA program\n"
     "  steplens trace --first-step 20 --steps 5 -- ./train     steps are NVTX ranges named "
     "\"step\"\n"
@@ -42,6 +45,7 @@ struct TraceFlags : MachineFlags {
   ExperimentFlags experiment;
   std::string out = "trace.slt";
   std::optional<std::int64_t> first_step;
+  std::string arm;
   std::vector<std::string> program;
   std::string graph_level = "node";
   bool has_counters = false;
@@ -71,6 +75,28 @@ void copy_whole(const fs::path& from, const fs::path& to) {
     throw ConfigError(fmt::format("{}: cannot be written: {}", to.string(), error.message()));
 }
 
+// Nothing but one arm of --arms, in the place of the baseline.
+Plan plan_of_arm(const std::string& text, MatrixRequest request, const PlanVocabulary& vocabulary) {
+  request.external_arms = parse_external_arms(text);
+  if (request.external_arms->size() != 1) {
+    throw ConfigError(
+        fmt::format("arm={}: takes one arm, as --arms of `steplens matrix` does; "
+                    "without --arm the baseline is traced",
+                    text));
+  }
+  request.toggles.reset();
+  Plan plan = make_plan(request, vocabulary);
+  Arm arm = plan.arms.back();
+  if (!arm.not_applicable_reason.empty()) {
+    throw ConfigError(fmt::format("arm={}: {}", text, arm.not_applicable_reason));
+  }
+  arm.is_baseline = true;
+  arm.reference.clear();
+  plan.baseline = arm.config;
+  plan.arms = {std::move(arm)};
+  return plan;
+}
+
 int trace_workload(const TraceFlags& flags, CliContext& context) {
   Experiment experiment = experiment_of(flags.experiment);
   if (flags.first_step) {
@@ -93,7 +119,8 @@ int trace_workload(const TraceFlags& flags, CliContext& context) {
     request.num_graph_trace_steps = steps_of(BlockKind::kGraphTrace);
     request.num_memory_steps = 0;
     request.num_counter_steps = steps_of(BlockKind::kCounters);
-    Plan plan = make_baseline_plan(request, context.vocabulary);
+    Plan plan = flags.arm.empty() ? make_baseline_plan(request, context.vocabulary)
+                                  : plan_of_arm(flags.arm, request, context.vocabulary);
     plan.num_rounds = 0;  // Nothing is measured: the traced block follows the pilot.
     return plan;
   };
@@ -142,6 +169,10 @@ int run_in_foreground(std::vector<std::string> words) {
 }
 
 int trace_program(const TraceFlags& flags, CliContext& context) {
+  if (!flags.arm.empty()) {
+    throw ConfigError(
+        fmt::format("arm={}: goes with the workload, not with another program", flags.arm));
+  }
   if (flags.program.front().find('=') != std::string::npos && !fs::exists(flags.program.front())) {
     throw ConfigError(fmt::format(
         "\"{0}\" is no program; to change the workload give --set before each key=value: --set {0}",
@@ -202,6 +233,8 @@ void add_trace_verb(CLI::App& app, CliContext& context, int& exit_code) {
                  "sample the GPU's hardware counters too: SM, tensor and DRAM use over time")
       ->excludes("--graph-level");
   add_machine_flags(*verb, *flags);
+  verb->add_option("--arm", flags->arm,
+                   "one arm of `steplens matrix --arms` instead of the baseline: torch-compile");
   verb->add_flag("--json", flags->is_json, "print JSON");
   verb->add_option("program", flags->program, "behind --: a program and its arguments");
   verb->callback([flags, &context, &exit_code] {
