@@ -48,7 +48,7 @@ void AheadProcesses::start_program(const std::string& key, ProcessSpec spec) {
 void AheadProcesses::wait_until_loaded() {
   const double start_s = site_.now_s();
   const auto is_loading = [](auto& entry) {
-    auto& [process, loaded_file] = entry.second;
+    auto& [process, loaded_file, output_file] = entry.second;
     return !loaded_file.empty() && !fs::exists(loaded_file) && process->is_waiting();
   };
   while (std::ranges::any_of(entries_, is_loading) && site_.now_s() - start_s < kMaxLoadS) {
