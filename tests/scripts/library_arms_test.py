@@ -99,7 +99,7 @@ class LibraryArmsTest(unittest.TestCase):
         config_path.write_text(json.dumps(block), encoding="utf-8")
         path = os.pathsep.join([*map(str, paths), os.environ.get("PYTHONPATH", "")])
         process = subprocess.Popen(
-            [sys.executable, "-B", str(ARMS / script)], stdout=subprocess.PIPE,
+            [sys.executable, str(ARMS / script)], stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True,
             env=os.environ | {"STEPLENS_BLOCK_CONFIG": str(config_path), "PYTHONPATH": path})
         return process, folder
