@@ -284,8 +284,8 @@ void BlockRunner::start_ahead(std::span<const Arm* const> arms) {
     const auto command = settings_.commands.find(arm->name);
     if (command == settings_.commands.end() || !can_wait(command->second)) continue;
     ProcessSpec spec{.command = command->second,
-                     .timeout_s = settings_.timeout_s,
-                     .output_file = settings_.keeps_logs ? kLogName : fs::path()};
+                     .output_file = settings_.keeps_logs ? fs::path(kLogName) : fs::path(),
+                     .timeout_s = settings_.timeout_s};
     add_device(spec);
     ahead_.start_program(arm->name, std::move(spec));
   }
