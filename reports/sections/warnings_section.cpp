@@ -22,9 +22,9 @@ std::vector<std::string> flags_of(const ReportInput& input) {
       flags.push_back(fmt::format("{}: {} of its blocks failed.", arm->name,
                                   format_count(arm->num_failed_blocks)));
     }
-    if (arm->num_alloc_retries.value_or(0) > 0) {
+    if (const auto num_retries = arm->num_alloc_retries.value_or(0); num_retries > 0) {
       flags.push_back(fmt::format("{}: {} allocations a block succeeded only when tried again.",
-                                  arm->name, format_count(*arm->num_alloc_retries)));
+                                  arm->name, format_count(num_retries)));
     }
     if (arm->block_outliers.num_mild + arm->block_outliers.num_severe > 0) {
       flags.push_back(
