@@ -31,16 +31,11 @@ at::Tensor masked(const at::Tensor& x_in, const DropoutMask& mask) {
 
 struct Dropout : torch::autograd::Function<Dropout> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
-                            const at::Tensor& step_index, double probability, std::int64_t seed,
-                            std::int64_t call_index) {
-    const DropoutSite site = {.probability = probability,
-                              .seed = static_cast<std::uint64_t>(seed),
-                              .call_index = static_cast<std::uint32_t>(call_index),
-                              .step_index = step_index};
-    context->saved_data["probability"] = probability;
-    context->saved_data["seed"] = seed;
-    context->saved_data["call_index"] = call_index;
-    context->saved_data["step_index"] = step_index;
+                            const DropoutSite& site) {
+    context->saved_data["probability"] = site.probability;
+    context->saved_data["seed"] = static_cast<std::int64_t>(site.seed);
+    context->saved_data["call_index"] = static_cast<std::int64_t>(site.call_index);
+    context->saved_data["step_index"] = site.step_index;
     return masked(x, site.mask());
   }
 
@@ -50,8 +45,7 @@ struct Dropout : torch::autograd::Function<Dropout> {
                               .seed = static_cast<std::uint64_t>(number("seed")),
                               .call_index = static_cast<std::uint32_t>(number("call_index")),
                               .step_index = context->saved_data["step_index"].toTensor()};
-    return {masked(gradients.front(), site.mask()), at::Tensor(), at::Tensor(), at::Tensor(),
-            at::Tensor()};
+    return {masked(gradients.front(), site.mask()), at::Tensor()};  // One an argument of forward.
   }
 };
 
@@ -66,8 +60,7 @@ DropoutMask DropoutSite::mask() const {
 
 at::Tensor drop_out(const at::Tensor& x, const DropoutSite& site) {
   if (!site.drops()) return x;
-  return Dropout::apply(x, site.step_index, site.probability, static_cast<std::int64_t>(site.seed),
-                        static_cast<std::int64_t>(site.call_index));
+  return Dropout::apply(x, site);
 }
 
 }  // namespace steplens

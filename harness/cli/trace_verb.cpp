@@ -87,9 +87,6 @@ Plan plan_of_arm(const std::string& text, MatrixRequest request, const PlanVocab
   request.toggles.reset();
   Plan plan = make_plan(request, vocabulary);
   Arm arm = plan.arms.back();
-  if (!arm.not_applicable_reason.empty()) {
-    throw ConfigError(fmt::format("arm={}: {}", text, arm.not_applicable_reason));
-  }
   arm.is_baseline = true;
   arm.reference.clear();
   plan.baseline = arm.config;
