@@ -13,7 +13,7 @@ and one CUDA graph a step; MODEL is gpt2-124m unless given. Needs a GPU and a bu
   torch      baseline: the eager step with cuDNN attention and PyTorch's fused AdamW. Arms: the
              fastest one; AOTInductor's package, and that in a graph; PyTorch eager, torch.compile
              and its modes, Hugging Face's Trainer. (Tuning every product takes torch.compile
-             minutes; --arms leaves arms out.)
+             minutes; give --arms to choose others.)
   switches   baseline: the fastest arm. Arms: it without each of its switches
 
   scripts/best_arm.sh torch --rounds 12 --out runs/best-torch
@@ -25,8 +25,12 @@ TXT
 parts='norm=fused rope=fused mlp=fused loss=fused embedding=fused gemm=tuned optimizer=multi_tensor weights=bf16_master graph=on'
 case "${1:-}" in
   torch)
-    what=(--set attention=cudnn --set optimizer=fused --toggles compile=aoti --arms
-      "baseline,best:${parts// /+},aoti-graph:compile=aoti+graph=on,torch-eager,torch-compile,torch-compile-reduce-overhead,torch-compile-max-autotune,hf-trainer") ;;
+    what=(--set attention=cudnn --set optimizer=fused --toggles compile=aoti)
+    ours=(baseline "best:${parts// /+}" aoti-graph:compile=aoti+graph=on)
+    theirs=(torch-eager torch-compile torch-compile-reduce-overhead torch-compile-max-autotune hf-trainer)
+    if [[ " $* " != *' --arms '* ]]; then
+      what+=(--arms "$(IFS=,; echo "${ours[*]},${theirs[*]}")")
+    fi ;;
   switches)
     what=(--set attention=cudnn)
     for part in $parts; do what+=(--set "$part"); done
