@@ -19,7 +19,7 @@ constexpr double kMinGain = 0.005;
 // Of one timing. Large products run a GPU into its power limit within milliseconds; from then on
 // what they take is the energy that they need, and the fastest at full clocks need not be best. A
 // product of microseconds does not, and is repeated 1000 times at most.
-constexpr double kMaxTimed_us = 100'000;
+constexpr double kMaxTimedUs = 100'000;
 constexpr double kMaxRuns = 1000;
 
 cudaDataType_t cuda_type(ElementType type) {
@@ -223,7 +223,7 @@ GemmAlgorithm GemmPlan::measure(const GemmArgs& args, cudaStream_t stream) const
     throw_gemm_error(shape_, "cublasLtMatmul", CUBLAS_STATUS_EXECUTION_FAILED);
   }
   const int num_runs = static_cast<int>(
-      std::clamp(kMaxTimed_us / std::max(1.0, candidates.front().first_us), 3.0, kMaxRuns));
+      std::clamp(kMaxTimedUs / std::max(1.0, candidates.front().first_us), 3.0, kMaxRuns));
   // The heuristic's first choice stays first, whatever its time.
   std::ranges::sort(candidates.begin() + 1, candidates.end(), {}, &Candidate::first_us);
   candidates.resize(std::min(candidates.size(), 1 + kNumFinalists));
