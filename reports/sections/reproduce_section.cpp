@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "harness/plan_syntax.h"
 #include "reports/section.h"
 
 namespace steplens {
@@ -99,6 +100,15 @@ void add_cell(std::string_view name, Choices& grid) {
   }
 }
 
+// An arm with several keys set, as --arms takes it.
+std::string arm_with_settings(const Arm& arm, const RunConfig& baseline) {
+  ExternalArmChoice choice{.name = arm.name};
+  for (const std::string& key : differing_fields(baseline, arm.config)) {
+    choice.settings.emplace_back(key, value_of(*find_config_field(key), arm.config));
+  }
+  return text_of(choice);
+}
+
 std::vector<std::string> choices_of(const Manifest& manifest) {
   if (manifest.num_aa > 0) return {fmt::format("--aa {}", manifest.num_aa)};
   Choices grid;
@@ -110,6 +120,8 @@ std::vector<std::string> choices_of(const Manifest& manifest) {
   for (const Arm& arm : manifest.arms) {
     if (!arm.command.empty()) {
       external.push_back(arm.name);
+    } else if (!arm.is_baseline && arm.toggle.empty() && !arm.is_single_variable) {
+      external.push_back(arm_with_settings(arm, manifest.baseline));
     } else if (!arm.toggle.empty() && arm.name.find('+') == std::string::npos &&
                !grid.has(arm.toggle)) {
       toggles.add(arm.toggle, arm.level);
@@ -120,7 +132,9 @@ std::vector<std::string> choices_of(const Manifest& manifest) {
   if (!grid.text().empty()) {
     words.push_back((grid.num_toggles() > 2 ? "--pairs " : "--grid ") + quoted(grid.text()));
   }
-  if (!external.empty()) words.push_back(fmt::format("--arms {}", fmt::join(external, ",")));
+  if (!external.empty()) {
+    words.push_back("--arms " + quoted(fmt::format("{}", fmt::join(external, ","))));
+  }
   return words;
 }
 

@@ -139,6 +139,11 @@ TEST(Report, PrintsTheCommandThatRepeatsIt) {
   BundleBuilder builder = eight_rounds();
   builder.add_arm("checkpoint", "off").name = "torch-eager";
   builder.manifest().arms.back().command = {"torch_step.py"};
+  Arm& both = builder.add_arm("checkpoint", "full");
+  both.name = "both";
+  both.toggle.clear();
+  both.is_single_variable = false;
+  both.config.num_accumulation = 2;
   const std::string reproduce =
       section_of(report_of(builder.bundle()), "How to check and repeat it");
   EXPECT_THAT(reproduce, HasSubstr("steplens verify example\n"));
@@ -151,7 +156,7 @@ TEST(Report, PrintsTheCommandThatRepeatsIt) {
                                    "  --set data=prefetch \\\n"
                                    "  --set num_threads=1 \\\n"
                                    "  --toggles optimizer=fused,checkpoint=full \\\n"
-                                   "  --arms torch-eager \\\n"
+                                   "  --arms torch-eager,both:accumulation=2+checkpoint=full \\\n"
                                    "  --rounds 8 \\\n"
                                    "  --seed 7 \\\n"
                                    "  --warmup 2 --steps 4\n"));
