@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "harness/cache_folder.h"
 #include "harness/error.h"
 #include "harness/files.h"
 #include "harness/process.h"
@@ -90,16 +91,6 @@ fs::path find_site_packages() {
     }
   }
   return {};
-}
-
-fs::path cache_folder() {
-  const std::string cache = environment_variable("XDG_CACHE_HOME");
-  if (!cache.empty()) return fs::path(cache) / "steplens";
-  const std::string home = environment_variable("HOME");
-  if (home.empty()) {
-    throw ConfigError("neither HOME nor XDG_CACHE_HOME is set: name the token file with --data");
-  }
-  return fs::path(home) / ".cache" / "steplens";
 }
 
 std::vector<std::string> export_command(const fs::path& scripts_folder) {

@@ -25,9 +25,6 @@ std::filesystem::path find_scripts_folder();
 /// bin/, else what find_torch.sh finds. Empty if there is none.
 std::filesystem::path find_site_packages();
 
-/// ${XDG_CACHE_HOME:-~/.cache}/steplens. ConfigError if neither variable is set.
-std::filesystem::path cache_folder();
-
 /// The program that makes the packages of compile=aoti.
 std::vector<std::string> export_command(const std::filesystem::path& scripts_folder);
 

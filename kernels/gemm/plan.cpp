@@ -1,7 +1,6 @@
 #include "kernels/gemm/plan.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include <fmt/format.h>

@@ -1,11 +1,13 @@
 #include "reports/gemm/gemm_choices.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "harness/json_field.h"
 #include "reports/format.h"
 
 namespace steplens {
@@ -29,8 +31,7 @@ std::string text_at(const json& row, const char* key) {
 }
 
 std::int64_t integer_at(const json& row, const char* key, std::int64_t otherwise) {
-  const auto it = row.find(key);
-  return it != row.end() && it->is_number_integer() ? it->get<std::int64_t>() : otherwise;
+  return std::llround(number_at(row, key).value_or(static_cast<double>(otherwise)));
 }
 
 std::string id_text(std::int64_t id) { return id < 0 ? "-" : fmt::format("{}", id); }

@@ -68,7 +68,7 @@ class GpuSampler:
     def read(self, field, function):
         try:
             return function(self.gpu)
-        except self.nvml.NVMLError as error:
+        except (self.nvml.NVMLError, AttributeError) as error:  # Older bindings lack functions.
             self.absent_reasons[field] = str(error)
             return None
 

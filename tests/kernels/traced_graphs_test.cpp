@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/kernels/device_tensor.h"
 #include "tests/profilers/temporary_folder.h"
-#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include "harness/process.h"
@@ -35,11 +35,6 @@ void trace_graphs(const char* argument, Trace& trace) {
   trace = read_trace(request.path);
   EXPECT_FALSE(has_lost_data(trace.quality));
   ASSERT_EQ(trace.steps.size(), 4u);
-}
-
-bool has_gpu() {
-  int num_devices = 0;
-  return cudaGetDeviceCount(&num_devices) == cudaSuccess && num_devices > 0;
 }
 
 // https://github.com/pytorch/pytorch/issues/186626: only the last graph had its names.

@@ -85,6 +85,17 @@ class Sampler(unittest.TestCase):
         self.assertIsNone(samples["max_memory_used_bytes"])
         self.assertEqual(samples["absent_reasons"], {"memory_used_bytes": "Not Supported"})
 
+    def test_bindings_that_lack_a_function_cost_no_block(self):
+        class OlderNvml(FakeNvml):
+            @property
+            def nvmlDeviceGetClockInfo(self):
+                raise AttributeError("no nvmlDeviceGetClockInfo")
+
+        samples = samples_of(OlderNvml())
+        self.assertIsNone(samples["mean_sm_clock_mhz"])
+        self.assertIn("nvmlDeviceGetClockInfo", samples["absent_reasons"]["sm_clock_mhz"])
+        self.assertEqual(samples["mean_power_watts"], 650.5)
+
     def test_a_block_shorter_than_a_period_has_one_sample(self):
         sampler = gpu_sampler.GpuSampler(FakeNvml(), "gpu", period_s=60)
         sampler.start()

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "harness/cache_folder.h"
 #include "harness/error.h"
 #include "harness/files.h"
-#include "workloads/catalog/cache_folders.h"
 
 namespace steplens {
 namespace {

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "harness/cache_folder.h"
 #include "kernels/gemm/gemm.h"
-#include "workloads/catalog/cache_folders.h"
 #include "workloads/evidence.h"
 #include "workloads/fused/launch.h"
 

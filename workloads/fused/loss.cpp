@@ -23,8 +23,7 @@ struct FusedHeadLoss : torch::autograd::Function<FusedHeadLoss> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& h_BTC,
                             const at::Tensor& weight_in, const at::Tensor& targets_BT,
                             std::int64_t type_index, double factor, double gradient_scale,
-                            bool is_final, std::int64_t gemm_index) {
-    const auto gemm = static_cast<Gemm>(gemm_index);
+                            bool is_final, Gemm gemm) {
     const auto type = static_cast<at::ScalarType>(type_index);
     const at::Tensor h_NC = h_BTC.reshape({-1, h_BTC.size(-1)}).to(type).contiguous();
     const at::Tensor weight_VC = weight_in.to(type);
@@ -94,7 +93,7 @@ at::Tensor fused_head_loss(const at::Tensor& h_BTC, const at::Tensor& weight_VC,
                            const LossWeight& weight) {
   return FusedHeadLoss::apply(h_BTC, weight_VC, targets_BT, static_cast<std::int64_t>(type),
                               weight.factor, weight.factor * weight.root_gradient.value_or(1),
-                              weight.root_gradient.has_value(), static_cast<std::int64_t>(gemm));
+                              weight.root_gradient.has_value(), gemm);
 }
 
 }  // namespace steplens
