@@ -24,32 +24,45 @@ bool can_wait(const std::vector<std::string>& command) {
 
 AheadProcesses::AheadProcesses(const RunSite& site) : site_(site), folder_("steplens-ahead") {}
 
-void AheadProcesses::start(const std::string& key, ProcessSpec spec, Entry entry) {
+void AheadProcesses::start(const std::string& key, std::vector<ProcessSpec> specs,
+                           bool makes_files) {
   if (!site_.start_waiting || entries_.contains(key)) return;
-  if (!spec.output_file.empty()) {
-    spec.output_file = folder_.path() / fmt::format("output-{}", num_started_++);
-    entry.output_file = spec.output_file;
+  Entry entry;
+  for (ProcessSpec& spec : specs) {
+    std::string says = "1";
+    if (makes_files) {
+      entry.loaded_files.push_back(folder_.path() / fmt::format("loaded-{}", num_started_));
+      says = entry.loaded_files.back();
+    }
+    spec.environment.emplace_back(kStartAheadVariable, says);
+    if (!spec.output_file.empty()) {
+      spec.output_file = folder_.path() / fmt::format("output-{}", num_started_);
+      entry.taken.output_file = spec.output_file;
+    }
+    ++num_started_;
+    auto process = site_.start_waiting(std::move(spec));
+    if (!process) return;  // Ranks that wait for one that never comes are no use.
+    entry.taken.processes.push_back(std::move(process));
   }
-  entry.process = site_.start_waiting(std::move(spec));
-  if (entry.process) entries_.emplace(key, std::move(entry));
+  entries_.emplace(key, std::move(entry));
 }
 
-void AheadProcesses::start_worker(const std::string& key, ProcessSpec spec) {
-  spec.environment.emplace_back(kStartAheadVariable, "1");
-  start(key, std::move(spec), {});
+void AheadProcesses::start_worker(const std::string& key, std::vector<ProcessSpec> specs) {
+  start(key, std::move(specs), /*makes_files=*/false);
 }
 
-void AheadProcesses::start_program(const std::string& key, ProcessSpec spec) {
-  Entry entry{.loaded_file = folder_.path() / fmt::format("loaded-{}", num_started_++)};
-  spec.environment.emplace_back(kStartAheadVariable, entry.loaded_file.string());
-  start(key, std::move(spec), std::move(entry));
+void AheadProcesses::start_program(const std::string& key, std::vector<ProcessSpec> specs) {
+  start(key, std::move(specs), /*makes_files=*/true);
 }
 
 void AheadProcesses::wait_until_loaded() {
   const double start_s = site_.now_s();
   const auto is_loading = [](auto& entry) {
-    auto& [process, loaded_file, output_file] = entry.second;
-    return !loaded_file.empty() && !fs::exists(loaded_file) && process->is_waiting();
+    auto& [taken, loaded_files] = entry.second;
+    for (std::size_t i = 0; i < loaded_files.size(); ++i) {
+      if (!fs::exists(loaded_files[i]) && taken.processes[i]->is_waiting()) return true;
+    }
+    return false;
   };
   while (std::ranges::any_of(entries_, is_loading) && site_.now_s() - start_s < kMaxLoadS) {
     if (!site_.sleep_unless_stopped(kPollS)) return;
@@ -59,11 +72,11 @@ void AheadProcesses::wait_until_loaded() {
 AheadProcesses::Taken AheadProcesses::take(const std::string& key) {
   const auto it = entries_.find(key);
   if (it == entries_.end()) return {};
-  Taken taken{.process = std::move(it->second.process),
-              .output_file = std::move(it->second.output_file)};
+  Taken taken = std::move(it->second.taken);
   entries_.erase(it);
-  if (!taken.process->is_waiting()) return {};
-  return taken;
+  const bool all_wait = std::ranges::all_of(
+      taken.processes, [](const auto& process) { return process->is_waiting(); });
+  return all_wait ? std::move(taken) : Taken{};
 }
 
 }  // namespace steplens

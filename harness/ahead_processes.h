@@ -24,32 +24,32 @@ class AheadProcesses {
   /// `site` must outlive it.
   explicit AheadProcesses(const RunSite& site);
 
-  /// Starts `spec` as what waits for `key`, unless something does already. Returns at once.
-  void start_worker(const std::string& key, ProcessSpec spec);
-  void start_program(const std::string& key, ProcessSpec spec);
+  /// Starts `specs`, one process a rank, as what waits for `key`, unless something does already.
+  /// Returns at once.
+  void start_worker(const std::string& key, std::vector<ProcessSpec> specs);
+  void start_program(const std::string& key, std::vector<ProcessSpec> specs);
 
   /// Returns when each program has made its file or has ended, when a stop is asked for, or after
   /// 120 s.
   void wait_until_loaded();
 
-  /// A process and where its output goes meanwhile, because its block's folder is not known
-  /// before it is taken; empty if its spec named no output file.
+  /// The processes and where the output goes meanwhile, because the block's folder is not known
+  /// before they are taken; empty if no spec named an output file.
   struct Taken {
-    std::unique_ptr<WaitingProcess> process;
+    std::vector<std::unique_ptr<WaitingProcess>> processes;
     std::filesystem::path output_file;
   };
 
-  /// What waits for `key`; without a process if nothing does (any more): start it the plain way
-  /// then.
+  /// What waits for `key`; without processes if nothing does, or not all of them do any more: start
+  /// them the plain way then.
   Taken take(const std::string& key);
 
  private:
   struct Entry {
-    std::unique_ptr<WaitingProcess> process;
-    std::filesystem::path loaded_file;  // Empty: nobody waits for it.
-    std::filesystem::path output_file;
+    Taken taken;
+    std::vector<std::filesystem::path> loaded_files;  // By process; empty: nobody waits for them.
   };
-  void start(const std::string& key, ProcessSpec spec, Entry entry);
+  void start(const std::string& key, std::vector<ProcessSpec> specs, bool makes_files);
 
   const RunSite& site_;
   TemporaryFolder folder_;

@@ -287,28 +287,31 @@ void BlockRunner::start_ahead(std::span<const Arm* const> arms) {
                      .output_file = settings_.keeps_logs ? fs::path(kLogName) : fs::path(),
                      .timeout_s = settings_.timeout_s};
     add_device(spec);
-    ahead_.start_program(arm->name, std::move(spec));
+    ahead_.start_program(arm->name, processes_of(spec, static_cast<int>(arm->config.world_size)));
   }
   ahead_.wait_until_loaded();
   load_s_ = site_.now_s() - start_s;
 }
 
 ProcessResult BlockRunner::run_process(const ProcessSpec& spec, const BlockConfig& config) {
-  if (config.world_size > 1) return run_ranks(spec, config.world_size);
   const bool is_worker = spec.command == settings_.worker_command;
   AheadProcesses::Taken ahead;
   if (is_worker && settings_.starts_ahead && !settings_.device_id.empty()) {
+    const std::vector<ProcessSpec> specs = processes_of(spec, config.world_size);
     // Now, not later: it has loaded its libraries before this block begins to measure.
-    ahead_.start_worker(kWorkerKey, spec);
+    ahead_.start_worker(kWorkerKey, specs);
     ahead = ahead_.take(kWorkerKey);
-    ahead_.start_worker(kWorkerKey, spec);
+    ahead_.start_worker(kWorkerKey, specs);
   } else if (!is_worker && !is_traced(config.kind)) {
     ahead = ahead_.take(config.arm);
   }
-  if (!ahead.process) return site_.run_process(spec, site_.stop_request);
-  // What it reads is the path that others get by STEPLENS_BLOCK_CONFIG.
-  ProcessResult result =
-      ahead.process->release(spec.environment.front().second, site_.stop_request);
+  if (ahead.processes.empty()) return run_now(spec, config.world_size);
+  // What they read is the path that others get by STEPLENS_BLOCK_CONFIG.
+  const std::string& config_path = spec.environment.front().second;
+  ProcessResult result = config.world_size > 1
+                             ? joint_result(WaitingProcess::release_together(
+                                   ahead.processes, config_path, site_.stop_request))
+                             : ahead.processes.front()->release(config_path, site_.stop_request);
   if (!ahead.output_file.empty()) {
     std::error_code ignored;  // A log that is missing costs no block.
     fs::copy_file(ahead.output_file, spec.output_file, fs::copy_options::overwrite_existing,
@@ -318,8 +321,13 @@ ProcessResult BlockRunner::run_process(const ProcessSpec& spec, const BlockConfi
   return result;
 }
 
-ProcessResult BlockRunner::run_ranks(const ProcessSpec& spec, int world_size) {
-  const std::vector<ProcessSpec> processes = rank_processes(settings_.launcher, spec, world_size);
+std::vector<ProcessSpec> BlockRunner::processes_of(const ProcessSpec& spec, int world_size) const {
+  if (world_size == 1) return {spec};
+  return rank_processes(settings_.launcher, spec, world_size);
+}
+
+ProcessResult BlockRunner::run_now(const ProcessSpec& spec, int world_size) {
+  const std::vector<ProcessSpec> processes = processes_of(spec, world_size);
   if (processes.size() == 1) return site_.run_process(processes.front(), site_.stop_request);
   return joint_result(site_.run_processes(processes, site_.stop_request));
 }

@@ -42,7 +42,7 @@ struct BlockSettings {
   double origin_unix_s = 0;  // When the matrix began.
   /// Processes are started before their block (AheadProcesses): external programs that can wait
   /// before their round; on a GPU also the next worker, while this block starts. Not on a CPU,
-  /// whose cores are what is measured.
+  /// whose cores are what is measured. Ranks are started so by our own launcher alone.
   bool starts_ahead = false;
   bool keeps_logs = false;  // output.log in each block's folder; it may name this machine.
 };
@@ -75,7 +75,8 @@ class BlockRunner {
                                double start_s) const;
 
   ProcessResult run_process(const ProcessSpec& spec, const BlockConfig& config);
-  ProcessResult run_ranks(const ProcessSpec& spec, int world_size);
+  ProcessResult run_now(const ProcessSpec& spec, int world_size);
+  std::vector<ProcessSpec> processes_of(const ProcessSpec& spec, int world_size) const;
 
   BundleWriter& writer_;
   const RunSite& site_;

@@ -210,8 +210,8 @@ class Child {
   void release(const std::string& line) {
     start_ = Clock::now();
     // A child that died while it waited has closed its end: that must not end us too.
-    struct sigaction previous{};
-    struct sigaction ignored{};
+    struct sigaction previous {};
+    struct sigaction ignored {};
     ignored.sa_handler = SIG_IGN;
     ::sigaction(SIGPIPE, &ignored, &previous);
     [[maybe_unused]] const ssize_t written = ::write(input_.get(), line.data(), line.size());
@@ -317,6 +317,60 @@ void run_to_end(Child& child, const ProcessSpec& spec, ProcessResult& result,
   if (stopped_by_us) result.end = *stopped_by_us;
 }
 
+// One of several children that belong together.
+struct Member {
+  Child* child;
+  ProcessResult* result;
+  bool runs;  // Still; false from the start for one that could not be started.
+};
+
+// The rules of run_processes, with `spec` for the timeout and the grace of all.
+void run_together_to_end(std::vector<Member>& members, const ProcessSpec& spec,
+                         const std::function<StopRequest()>& stop_request) {
+  const auto signal_running = [&](int number) {
+    for (const Member& member : members) {
+      if (member.runs) member.child->signal_group(number);
+    }
+  };
+  const auto start = Clock::now();
+  const int poll_ms = std::max(1, kStopPollMs / static_cast<int>(members.size()));
+  std::optional<ProcessEnd> end_of_rest;  // Of those that still run, once we stop them.
+  double kill_after_s = 0;
+  bool is_killed = false;
+  if (!std::ranges::all_of(members, &Member::runs)) {
+    end_of_rest = ProcessEnd::kStopped;
+    signal_running(SIGKILL);
+  }
+  while (std::ranges::any_of(members, &Member::runs)) {
+    bool has_broken = false;
+    for (Member& member : members) {
+      if (!member.runs || !member.child->has_ended(poll_ms)) continue;
+      member.runs = false;
+      member.child->finish();
+      ProcessResult& result = *member.result;
+      if (end_of_rest) {
+        result.end = *end_of_rest;
+      } else {
+        has_broken |= result.end != ProcessEnd::kExited || result.exit_code != 0;
+      }
+    }
+    const StopRequest request = stop_request ? stop_request() : StopRequest::kNone;
+    const double age_s = seconds_since(start);
+    const bool is_late = age_s >= spec.timeout_s;
+    if (!end_of_rest && (has_broken || is_late || request != StopRequest::kNone)) {
+      end_of_rest = request == StopRequest::kNone && !has_broken ? ProcessEnd::kTimeout
+                                                                 : ProcessEnd::kStopped;
+      signal_running(SIGTERM);
+      kill_after_s = age_s + spec.grace_s;
+    }
+    if (end_of_rest && !is_killed &&
+        (request == StopRequest::kAtOnce || seconds_since(start) >= kill_after_s)) {
+      signal_running(SIGKILL);
+      is_killed = true;
+    }
+  }
+}
+
 }  // namespace
 
 ProcessResult run_process(const ProcessSpec& spec,
@@ -331,53 +385,15 @@ std::vector<ProcessResult> run_processes(const std::vector<ProcessSpec>& specs,
                                          const std::function<StopRequest()>& stop_request) {
   std::vector<ProcessResult> results(specs.size());
   std::deque<Child> children;
-  std::vector<bool> runs(specs.size(), false);
+  std::vector<Member> members;
   bool all_started = true;
   for (std::size_t i = 0; i < specs.size(); ++i) {
     Child& child = children.emplace_back(specs[i], results[i]);
-    runs[i] = all_started && child.start();
-    all_started = all_started && runs[i];
+    const bool runs = all_started && child.start();
+    all_started = all_started && runs;
+    members.push_back({&child, &results[i], runs});
   }
-  const auto signal_running = [&](int number) {
-    for (std::size_t i = 0; i < specs.size(); ++i) {
-      if (runs[i]) children[i].signal_group(number);
-    }
-  };
-  const auto start = Clock::now();
-  const int poll_ms =
-      std::max(1, kStopPollMs / static_cast<int>(std::max<std::size_t>(1, specs.size())));
-  std::optional<ProcessEnd> end_of_rest;  // Of those that still run, once we stop them.
-  double kill_after_s = 0;
-  bool is_killed = false;
-  if (!all_started) end_of_rest = ProcessEnd::kStopped;
-  if (end_of_rest) signal_running(SIGKILL);
-  while (std::ranges::count(runs, true) > 0) {
-    bool has_broken = false;
-    for (std::size_t i = 0; i < specs.size(); ++i) {
-      if (!runs[i] || !children[i].has_ended(poll_ms)) continue;
-      runs[i] = false;
-      children[i].finish();
-      if (end_of_rest) {
-        results[i].end = *end_of_rest;
-      } else {
-        has_broken |= results[i].end != ProcessEnd::kExited || results[i].exit_code != 0;
-      }
-    }
-    const StopRequest request = stop_request ? stop_request() : StopRequest::kNone;
-    const double age_s = seconds_since(start);
-    const bool is_late = !specs.empty() && age_s >= specs.front().timeout_s;
-    if (!end_of_rest && (has_broken || is_late || request != StopRequest::kNone)) {
-      end_of_rest = request == StopRequest::kNone && !has_broken ? ProcessEnd::kTimeout
-                                                                 : ProcessEnd::kStopped;
-      signal_running(SIGTERM);
-      kill_after_s = age_s + specs.front().grace_s;
-    }
-    if (end_of_rest && !is_killed &&
-        (request == StopRequest::kAtOnce || seconds_since(start) >= kill_after_s)) {
-      signal_running(SIGKILL);
-      is_killed = true;
-    }
-  }
+  if (!specs.empty()) run_together_to_end(members, specs.front(), stop_request);
   return results;
 }
 
@@ -420,6 +436,26 @@ ProcessResult WaitingProcess::release(const std::string& line,
   run_to_end(state_->child, state_->spec, state_->result, stop_request);
   state_->is_running = false;
   return state_->result;
+}
+
+std::vector<ProcessResult> WaitingProcess::release_together(
+    const std::vector<std::unique_ptr<WaitingProcess>>& processes, const std::string& line,
+    const std::function<StopRequest()>& stop_request) {
+  SL_CHECK(!processes.empty());
+  std::vector<Member> members;
+  for (const auto& process : processes) {
+    State& state = *process->state_;
+    SL_CHECK(state.is_running);
+    state.child.release(line + "\n");
+    members.push_back({&state.child, &state.result, true});
+  }
+  run_together_to_end(members, processes.front()->state_->spec, stop_request);
+  std::vector<ProcessResult> results;
+  for (const auto& process : processes) {
+    process->state_->is_running = false;
+    results.push_back(process->state_->result);
+  }
+  return results;
 }
 
 std::string signal_name(int signal) {

@@ -79,6 +79,12 @@ class WaitingProcess {
   ProcessResult release(const std::string& line,
                         const std::function<StopRequest()>& stop_request = {});
 
+  /// Sends `line` to each of `processes`, which all wait, and runs them to the end of all of them
+  /// by the rules of `run_processes`. One result a process, in order. Call once.
+  static std::vector<ProcessResult> release_together(
+      const std::vector<std::unique_ptr<WaitingProcess>>& processes, const std::string& line,
+      const std::function<StopRequest()>& stop_request = {});
+
  private:
   struct State;
   explicit WaitingProcess(std::unique_ptr<State> state);

@@ -436,7 +436,8 @@ RunOutcome run_plan(const Plan& plan, const RunOptions& options, const RunSite& 
                    .launcher = launcher,
                    .timeout_s = options.block_timeout_s,
                    .origin_unix_s = unix_time_of(manifest.created_utc),
-                   .starts_ahead = world_size == 1,
+                   // mpirun gives its standard input to one rank alone.
+                   .starts_ahead = launcher.mpirun.empty(),
                    .keeps_logs = options.keeps_logs});
   if (options.is_resume) session.take_over(earlier);
   writer->write_session({{"boot_id", site.boot_id}, {"machine_id", device.machine_id}});

@@ -355,8 +355,9 @@ def attention_name(config):
 
 
 def attention_refusal(config, text):
-    """One line with what the dispatcher looks at and its reasons."""
-    reasons = "; ".join([text.splitlines()[0], *WARNINGS])[:600]
+    """One line with what the dispatcher looks at and its reasons, which a library may give in the
+    lines after the first."""
+    reasons = "; ".join([" ".join(text.split()), *WARNINGS])[:900]
     return (f"{attention_name(config)} cannot run with precision={config['precision']}, "
             f"head_dim {config['head_dim']}, {config['num_heads']} heads over "
             f"{config['num_kv_heads']} key-value heads, a causal mask and sequence_length "

@@ -173,8 +173,8 @@ TEST(WhyNot, KeepsOurKernelsOutOfACompiledPackage) {
   config.compile = Compile::kAoti;
   config.optimizer = Optimizer::kMultiTensor;
   EXPECT_EQ(why_not(config), "");
-  for (Operators RunConfig::* const part : {&RunConfig::norm, &RunConfig::rope, &RunConfig::mlp,
-                                            &RunConfig::loss, &RunConfig::embedding}) {
+  for (Operators RunConfig::*const part : {&RunConfig::norm, &RunConfig::rope, &RunConfig::mlp,
+                                           &RunConfig::loss, &RunConfig::embedding}) {
     config.*part = Operators::kFused;
     EXPECT_NE(why_not(config).find("compile=aoti"), std::string_view::npos);
     config.*part = Operators::kAten;
@@ -199,6 +199,16 @@ TEST(WhyNot, FusedOperatorsTakeBf16AndFp32) {
     config.precision = precision;
     config.optimizer = Optimizer::kMultiTensor;
     EXPECT_EQ(why_not(config).empty(), precision == Precision::kBf16) << name_of(precision);
+  }
+}
+
+TEST(AllModels, WarmUpAsSlowlyAsTheirWidthNeeds) {
+  EXPECT_EQ(baseline_config(Device::kCuda, "gpt2-124m").num_lr_warmup_steps, 100);
+  // Llama 2, section 2.2.
+  for (const char* name : {"llama-1b", "llama-8b"}) {
+    const RunConfig config = baseline_config(Device::kCuda, name);
+    EXPECT_EQ(config.num_lr_warmup_steps, 2000) << name;
+    EXPECT_GT(config.num_lr_total_steps, config.num_lr_warmup_steps) << name;
   }
 }
 

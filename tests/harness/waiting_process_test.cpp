@@ -3,8 +3,10 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <sys/types.h>
@@ -81,6 +83,18 @@ TEST_F(WaitingProcessTest, CountsItsTimeoutFromTheRelease) {
   first_line();
   std::this_thread::sleep_for(std::chrono::milliseconds(2100));
   EXPECT_EQ(process->release("in time").end, ProcessEnd::kExited);
+}
+
+TEST_F(WaitingProcessTest, StopsTheOtherRanksOnceOneBreaks) {
+  std::vector<std::unique_ptr<WaitingProcess>> ranks;
+  ranks.push_back(WaitingProcess::start(shell("read line; exec sleep 1000")));
+  ranks.push_back(WaitingProcess::start(shell("read line; echo broken by $line; exit 3")));
+  const auto results = WaitingProcess::release_together(ranks, "a block");
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[0].end, ProcessEnd::kStopped);
+  EXPECT_LT(results[0].wall_s, 15);
+  EXPECT_EQ(results[1].exit_code, 3);
+  EXPECT_EQ(results[1].last_lines, (std::vector<std::string>{"broken by a block"}));
 }
 
 TEST_F(WaitingProcessTest, IsNullForAnExecutableThatIsNotThere) {

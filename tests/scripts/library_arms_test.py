@@ -166,6 +166,9 @@ class LibraryArmsTest(unittest.TestCase):
         self.assertIn("memory_efficient_attention cannot run with precision=fp32, head_dim 6, "
                       "4 heads over 2 key-value heads", record["reason"])
         self.assertIn("No operator found", record["reason"])
+        # Why not, which xFormers says in further lines.
+        self.assertIn("`fa2F@0` is not supported because: xFormers wasn't build with CUDA support",
+                      record["reason"])
 
     def test_modules_of_transformer_engine_are_the_same_maths(self):
         self.assert_same_maths(*self.run_with_reference("torch_te_step.py", checkpoint="full"))

@@ -178,8 +178,9 @@ class RanksTest(unittest.TestCase):
                 "timeout_s": 900, "collective_timeout_s": collective_timeout_s,
                 "data_path": str(self.data_path), "output_folder": str(output)}
 
-    def start(self, block, command, launcher="own", **variables):
-        """The processes of the block's ranks: our own launcher's, or one mpirun or torchrun."""
+    def start(self, block, command, launcher="own", loaded_files=(), **variables):
+        """The processes of the block's ranks: our own launcher's, or one mpirun or torchrun. With
+        `loaded_files`, one a rank, they wait for their block."""
         path = pathlib.Path(block["output_folder"]) / "block_config.json"
         path.write_text(json.dumps(block), encoding="utf-8")
         environment = {name: value for name, value in os.environ.items()
@@ -190,6 +191,8 @@ class RanksTest(unittest.TestCase):
         if launcher == "own" and block["world_size"] > 1:
             commands = [(command, {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
                                    rank_place.OWN_LAUNCHER: "1"}) for rank in range(2)]
+            for (_, own), loaded_file in zip(commands, loaded_files):
+                own["STEPLENS_START_AHEAD"] = str(loaded_file)
         elif launcher == "mpirun":
             root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
             commands = [([MPIRUN, *root, "-n", "2", "--oversubscribe", "--bind-to", "none", "--mca",
@@ -199,8 +202,10 @@ class RanksTest(unittest.TestCase):
             commands = [([sys.executable, "-m", "torch.distributed.run", "--standalone",
                           "--local-addr", "127.0.0.1", "--nproc-per-node", "2",
                           *command[1:]], {})]
-        return [subprocess.Popen(words, env=environment | own, text=True, stdout=subprocess.PIPE,
-                                 stderr=subprocess.STDOUT) for words, own in commands]
+        source = subprocess.PIPE if loaded_files else subprocess.DEVNULL
+        return [subprocess.Popen(words, env=environment | own, text=True, stdin=source,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                for words, own in commands]
 
     def run_block(self, block, command=None, launcher="own"):
         command = command or [sys.executable, str(ARMS / "torch_step.py")]
@@ -249,6 +254,25 @@ class TorchRanksTest(RanksTest):
                         self.assertNotEqual(ranks[0]["num_valid_tokens"],
                                             ranks[1]["num_valid_tokens"])
                     self.assert_same(record, alone)
+
+    def test_ranks_started_before_their_block_wait_for_it(self):
+        loaded = [self.folder / f"loaded{rank}" for rank in range(2)]
+        earlier = self.block()  # Not theirs.
+        processes = self.start(earlier, [sys.executable, str(ARMS / "torch_step.py")],
+                               loaded_files=loaded)
+        while not all(path.exists() for path in loaded):
+            time.sleep(0.05)
+        block = self.block()
+        path = pathlib.Path(block["output_folder"]) / "block_config.json"
+        path.write_text(json.dumps(block), encoding="utf-8")
+        for process in processes:
+            process.stdin.write(f"{path}\n")
+            process.stdin.flush()
+        for process in processes:
+            output, _ = process.communicate(timeout=300)
+            self.assertEqual(process.returncode, 0, output)
+        record = json.loads((path.parent / "block.json").read_text(encoding="utf-8"))
+        self.assert_same(record, self.eager_record())
 
     def test_gradients_travel_as_16_bit_numbers(self):
         exact = self.eager_record(batching="packed", no_sync="off")

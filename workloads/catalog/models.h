@@ -16,13 +16,15 @@ struct ModelPreset {
   std::int64_t global_batch_size;  // Rows per optimizer step.
   std::string_view tokenizer;      // "bytes", or "bpe" with the vocabulary of the model's size.
   double dropout = 0;
+  std::int64_t num_lr_warmup_steps = 100;
+  std::int64_t num_lr_total_steps = 600;
 };
 
 /// All presets, smallest first: nano, gpt2-124m, gpt2-124m-dropout, llama-1b, llama-8b.
 std::span<const ModelPreset> all_models();
 
-/// Puts a preset's shape, sequence length, batch and dropout into `config`. ConfigError for an
-/// unknown name names the nearest one.
+/// Puts a preset's shape, sequence length, batch, dropout and learning-rate schedule into `config`.
+/// ConfigError for an unknown name names the nearest one.
 void apply_model(RunConfig& config, std::string_view name);
 
 /// The baseline of DESIGN section 5 for that device and model.

@@ -14,7 +14,9 @@ def memory_efficient_attention(query, key, value, attn_bias=None, p=0.0, scale=N
     if query.size(3) % 4 != 0:
         raise NotImplementedError(
             "No operator found for `memory_efficient_attention_forward` with inputs:\n"
-            "     query : shape=(1, 1)")
+            "     query : shape=(1, 1)\n"
+            "`fa2F@0` is not supported because:\n"
+            "    xFormers wasn't build with CUDA support")
     if key.shape != query.shape or value.shape != query.shape:
         raise ValueError(f"Incompatible shapes: {query.shape}, {key.shape}, {value.shape}")
     scores = torch.einsum("bthd,bshd->bhts", query, key) * (scale or query.size(3) ** -0.5)
