@@ -27,6 +27,7 @@ json to_json(const Arm& arm) {
           {"contract", name_of(arm.contract)},
           {"is_external", !arm.command.empty()},
           {"command", arm.command},
+          {"is_users_program", arm.is_users_program},
           {"not_applicable_reason", arm.not_applicable_reason},
           {"is_single_variable", arm.is_single_variable},
           {"proof_claims", claims}};
@@ -46,6 +47,7 @@ Arm arm_from_json(const json& object, std::string_view source) {
           json_field_or<std::string>(object, source, "not_applicable_reason", ""),
       .is_single_variable = json_field<bool>(object, source, "is_single_variable"),
   };
+  arm.is_users_program = json_field_or<bool>(object, source, "is_users_program", false);
   for (const json& claim : json_field_or<json>(object, source, "proof_claims", json::array())) {
     arm.proof_claims.push_back(
         {.counter = json_field<std::string>(claim, source, "counter"),

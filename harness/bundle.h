@@ -34,6 +34,7 @@ struct Arm {
   std::string not_applicable_reason;     // Not empty: listed, never run.
   bool is_single_variable = true;        // Exactly one key differs from the reference (A/A: none).
   std::vector<ProofClaim> proof_claims;  // Empty: nothing to check ("not_checked").
+  bool is_users_program = false;  // Of --arms NAME=PATH: `command` has its file's name alone.
 };
 
 /// One round: every live arm once, in a drawn order.

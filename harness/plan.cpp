@@ -352,6 +352,7 @@ class PlanBuilder {
         }
         plan_.commands[choice.name] = {fs::absolute(choice.path).string()};
         arm.command = {choice.path.filename().string()};
+        arm.is_users_program = true;
         // Nothing says that it takes its place among ranks: it might do all of the work in each.
         refuse_ranks(arm);
       }

@@ -210,8 +210,8 @@ class Child {
   void release(const std::string& line) {
     start_ = Clock::now();
     // A child that died while it waited has closed its end: that must not end us too.
-    struct sigaction previous {};
-    struct sigaction ignored {};
+    struct sigaction previous{};
+    struct sigaction ignored{};
     ignored.sa_handler = SIG_IGN;
     ::sigaction(SIGPIPE, &ignored, &previous);
     [[maybe_unused]] const ssize_t written = ::write(input_.get(), line.data(), line.size());

@@ -397,6 +397,12 @@ std::string_view verdict_name(Verdict verdict) {
   return {};
 }
 
+std::string verdict_words(Verdict verdict) {
+  std::string words(verdict_name(verdict));
+  std::ranges::replace(words, '_', ' ');
+  return words;
+}
+
 Verdict decide(const Estimate& estimate, double p_adjusted, const VerdictRule& rule) {
   SL_CHECK(p_adjusted >= 0 && p_adjusted <= 1);
   SL_CHECK(std::abs(estimate.confidence - rule.confidence) < 1e-9);

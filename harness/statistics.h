@@ -5,6 +5,7 @@
 #include <numbers>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -118,6 +119,9 @@ enum class Verdict : std::uint8_t {
 
 /// As in results.json: "FASTER", "NOT_ENOUGH_ROUNDS", ...
 std::string_view verdict_name(Verdict verdict);
+
+/// The same for people: "NOT ENOUGH ROUNDS".
+std::string verdict_words(Verdict verdict);
 
 /// When a p value and an interval become a verdict.
 struct VerdictRule {

@@ -6,6 +6,11 @@
 
 namespace steplens {
 
+bool has_gpu() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+}
+
 int num_multiprocessors() {
   int device = 0;
   SL_CUDA(cudaGetDevice(&device));

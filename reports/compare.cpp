@@ -60,7 +60,7 @@ void add_rates(const std::vector<double>& baseline, const std::vector<double>& c
 }
 
 std::string words_of(std::optional<Verdict> verdict) {
-  return verdict ? std::string(verdict_name(*verdict)) : std::string(kNoNumber);
+  return verdict ? verdict_words(*verdict) : std::string(kNoNumber);
 }
 
 bool has_got_worse(std::optional<Verdict> baseline, std::optional<Verdict> candidate) {

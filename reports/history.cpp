@@ -134,15 +134,14 @@ Table history_table(const History& history) {
                           {"verdict"},
                           {"changed"}}};
   for (const HistoryRow& row : history.rows) {
-    table.rows.push_back(
-        {row.arm, row.model, row.device, minute_of(row.begun_utc), row.bundle,
-         row.git_sha.substr(0, 10), std::to_string(row.num_rounds),
-         format_or_absent(row.valid_tokens_per_s, format_rate),
-         row.effect_ratio
-             ? format_effect(*row.effect_ratio, row.effect_low_ratio, row.effect_high_ratio)
-             : std::string(kNoNumber),
-         row.verdict ? std::string(verdict_name(*row.verdict)) : std::string(kNoNumber),
-         row.has_changed ? "CHANGED" : ""});
+    table.rows.push_back({row.arm, row.model, row.device, minute_of(row.begun_utc), row.bundle,
+                          row.git_sha.substr(0, 10), std::to_string(row.num_rounds),
+                          format_or_absent(row.valid_tokens_per_s, format_rate),
+                          row.effect_ratio ? format_effect(*row.effect_ratio, row.effect_low_ratio,
+                                                           row.effect_high_ratio)
+                                           : std::string(kNoNumber),
+                          row.verdict ? verdict_words(*row.verdict) : std::string(kNoNumber),
+                          row.has_changed ? "CHANGED" : ""});
   }
   drop_absent_columns(table);
   return table;

@@ -69,8 +69,7 @@ std::string verdict_text(const ArmResult& arm, const VerdictRule& rule) {
   if (!arm.verdict) {
     return arm.contract == Contract::kForwardOnly ? "forward only" : std::string(kNoNumber);
   }
-  std::string text(verdict_name(*arm.verdict));
-  std::ranges::replace(text, '_', ' ');
+  std::string text = verdict_words(*arm.verdict);
   const bool is_proven = has_verdict(arm, Verdict::kFaster) || has_verdict(arm, Verdict::kSlower);
   if (is_proven && arm.is_within_one_percent) {
     text += fmt::format(", within {:.3g} %", 100 * (rule.equivalence_ratio - 1));

@@ -109,7 +109,7 @@ std::string effect_cell(const std::optional<double>& ratio, const std::optional<
 }
 
 std::string verdict_cell(std::optional<Verdict> verdict) {
-  return verdict ? std::string(verdict_name(*verdict)) : std::string(kNoNumber);
+  return verdict ? verdict_words(*verdict) : std::string(kNoNumber);
 }
 
 std::string agreement_cell(const ReproducedArm& arm) {

@@ -119,7 +119,10 @@ std::vector<std::string> choices_of(const Manifest& manifest) {
   }
   for (const Arm& arm : manifest.arms) {
     if (!arm.command.empty()) {
-      external.push_back(arm.name);
+      // The bundle keeps no paths of the machine that it was made on.
+      external.push_back(arm.is_users_program
+                             ? fmt::format("{}=/path/to/{}", arm.name, arm.command.front())
+                             : arm.name);
     } else if (!arm.is_baseline && arm.toggle.empty() && !arm.is_single_variable) {
       external.push_back(arm_with_settings(arm, manifest.baseline));
     } else if (!arm.toggle.empty() && arm.name.find('+') == std::string::npos &&

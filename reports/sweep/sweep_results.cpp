@@ -83,7 +83,7 @@ std::string effect_cell(const ArmResult& row) {
   const bool is_finding =
       row.verdict && *row.verdict != Verdict::kFaster && *row.verdict != Verdict::kSlower;
   return effect_text(row) +
-         (is_finding ? fmt::format(" {}", verdict_name(*row.verdict)) : std::string());
+         (is_finding ? fmt::format(" {}", verdict_words(*row.verdict)) : std::string());
 }
 
 }  // namespace

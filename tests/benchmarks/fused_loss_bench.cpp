@@ -14,14 +14,10 @@
 #include "kernels/adamw/adamw.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/cuda_check.h"
+#include "kernels/device.h"
 
 namespace steplens {
 namespace {
-
-bool has_gpu() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
-}
 
 class Buffer {
  public:

@@ -278,6 +278,8 @@ TEST(MakePlan, AddsExternalArmsWithoutTheirFolders) {
   const Plan plan = make_plan(request, vocabulary());
   EXPECT_THAT(names(plan), ElementsAre("baseline", "shell", "mine"));
   EXPECT_THAT(plan.arms[2].command, ElementsAre("cat"));
+  EXPECT_TRUE(plan.arms[2].is_users_program);
+  EXPECT_FALSE(plan.arms[1].is_users_program);
   EXPECT_THAT(plan.commands.at("mine"), ElementsAre("/bin/cat"));
   EXPECT_THAT(plan.commands.at("shell"), ElementsAre("/bin/sh"));
   // Another program differs in more than one key.

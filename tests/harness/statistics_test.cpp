@@ -522,6 +522,8 @@ TEST(VerdictName, IsTheWordOfTheResultsFile) {
   EXPECT_EQ(verdict_name(Verdict::kNoEffect), "NO_EFFECT");
   EXPECT_EQ(verdict_name(Verdict::kMathsDiffers), "MATHS_DIFFERS");
   EXPECT_EQ(verdict_name(Verdict::kFailed), "FAILED");
+  EXPECT_EQ(verdict_words(Verdict::kNotEnoughRounds), "NOT ENOUGH ROUNDS");
+  EXPECT_EQ(verdict_words(Verdict::kFaster), "FASTER");
 }
 
 TEST(HasReachedHalfWidth, NeedsTwelveRoundsAndEveryComparison) {

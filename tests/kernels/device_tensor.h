@@ -12,14 +12,10 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda_check.h"
+#include "kernels/device.h"
 #include "kernels/vector.h"
 
 namespace steplens {
-
-inline bool has_gpu() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
-}
 
 /// What `value` is once stored as `type`.
 inline double rounded(double value, ElementType type) {

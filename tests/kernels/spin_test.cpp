@@ -4,14 +4,10 @@
 
 #include "harness/error.h"
 #include "kernels/cuda_check.h"
+#include "kernels/device.h"
 
 namespace steplens {
 namespace {
-
-bool has_gpu() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
-}
 
 TEST(LaunchSpin, RefusesDurationsThatNothingCouldStop) {
   EXPECT_THROW(launch_spin({.duration_ns = -1}, nullptr), ConfigError);

@@ -139,6 +139,10 @@ TEST(Report, PrintsTheCommandThatRepeatsIt) {
   BundleBuilder builder = eight_rounds();
   builder.add_arm("checkpoint", "off").name = "torch-eager";
   builder.manifest().arms.back().command = {"torch_step.py"};
+  Arm& own = builder.add_arm("checkpoint", "off");
+  own.name = "mine";
+  own.command = {"step.sh"};
+  own.is_users_program = true;
   Arm& both = builder.add_arm("checkpoint", "full");
   both.name = "both";
   both.toggle.clear();
@@ -147,19 +151,22 @@ TEST(Report, PrintsTheCommandThatRepeatsIt) {
   const std::string reproduce =
       section_of(report_of(builder.bundle()), "How to check and repeat it");
   EXPECT_THAT(reproduce, HasSubstr("steplens verify example\n"));
-  EXPECT_THAT(reproduce, HasSubstr("steplens matrix \\\n"
-                                   "  --device cpu \\\n"
-                                   "  --model nano \\\n"
-                                   "  --set sequence_length=128 \\\n"
-                                   "  --set global_batch=8 \\\n"
-                                   "  --set precision=fp32 \\\n"
-                                   "  --set data=prefetch \\\n"
-                                   "  --set num_threads=1 \\\n"
-                                   "  --toggles optimizer=fused,checkpoint=full \\\n"
-                                   "  --arms torch-eager,both:accumulation=2+checkpoint=full \\\n"
-                                   "  --rounds 8 \\\n"
-                                   "  --seed 7 \\\n"
-                                   "  --warmup 2 --steps 4\n"));
+  EXPECT_THAT(
+      reproduce,
+      HasSubstr(
+          "steplens matrix \\\n"
+          "  --device cpu \\\n"
+          "  --model nano \\\n"
+          "  --set sequence_length=128 \\\n"
+          "  --set global_batch=8 \\\n"
+          "  --set precision=fp32 \\\n"
+          "  --set data=prefetch \\\n"
+          "  --set num_threads=1 \\\n"
+          "  --toggles optimizer=fused,checkpoint=full \\\n"
+          "  --arms torch-eager,mine=/path/to/step.sh,both:accumulation=2+checkpoint=full \\\n"
+          "  --rounds 8 \\\n"
+          "  --seed 7 \\\n"
+          "  --warmup 2 --steps 4\n"));
 }
 
 TEST(Report, PrintsAGridAndQuotesWhatTheShellWouldRead) {

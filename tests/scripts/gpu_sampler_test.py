@@ -2,6 +2,7 @@
 to read."""
 
 import pathlib
+import re
 import sys
 import time
 import types
@@ -100,6 +101,26 @@ class Sampler(unittest.TestCase):
         sampler = gpu_sampler.GpuSampler(FakeNvml(), "gpu", period_s=60)
         sampler.start()
         self.assertEqual(sampler.stop()["num_samples"], 1)
+
+    def test_names_and_bits_are_those_of_the_worker(self):
+        profilers = pathlib.Path(__file__).resolve().parents[2] / "profilers"
+        worker = (profilers / "gpu_samples.cpp").read_text(encoding="utf-8")
+        abi = (profilers / "nvml_abi.h").read_text(encoding="utf-8")
+        samples = samples_of(FakeNvml())
+        for prefix in ("mean", "min", "max"):
+            ours = {name.removeprefix(f"{prefix}_") for name in samples
+                    if name.startswith(f"{prefix}_")}
+            self.assertTrue(ours)
+            self.assertLessEqual(ours, set(re.findall(rf'add_{prefix}\("(\w+)"', worker)))
+        curves = set(re.findall(r'add_curve\("(\w+)"', worker))
+        self.assertLessEqual(set(gpu_sampler.readings(FakeNvml())), curves)
+        reasons = re.findall(
+            r'\.name = "(\w+)", \.bit = kNvmlReason(\w+), \.is_hardware = (\w+)', worker)
+        bits = {name: int(bit, 16)
+                for name, bit in re.findall(r"kNvmlReason(\w+) = (0x[0-9a-f]+);", abi)}
+        self.assertEqual(gpu_sampler.REASONS, {name: bits[bit] for name, bit, _ in reasons})
+        self.assertEqual(set(gpu_sampler.HARDWARE_REASONS),
+                         {name for name, _, is_hardware in reasons if is_hardware == "true"})
 
     def test_without_the_bindings_the_record_says_so(self):
         sys.modules["pynvml"] = None  # As if it were not installed.
