@@ -112,12 +112,13 @@ constexpr Metric kMetrics[] = {
 
     // ---- Machine. ----
     {"energy_per_token_j", kArmRecord, "J per 1000 tokens", "J",
-     "Energy of the GPU a valid token; reports show it for 1000.",
+     "Energy of the GPU a valid token; reports show it for 1000. Of several ranks: of the GPUs "
+     "that were read, and the tokens of their ranks.",
      "sum(energy_j) / sum(num_valid_tokens)", kSamples},
-    {"mean_power_watts", kArmRecord, "mean power", "W", "Mean power of the GPU.",
+    {"mean_power_watts", kArmRecord, "mean power", "W", "Mean power of the GPU, rank 0's.",
      "mean over blocks", kSamples},
     {"mean_sm_clock_mhz", kArmRecord, "mean SM clock", "MHz",
-     "Mean clock of the GPU's multiprocessors.", "mean over blocks", kSamples},
+     "Mean clock of the multiprocessors of the GPU, rank 0's.", "mean over blocks", kSamples},
     {"max_temperature_celsius", kArmRecord, "max temperature", "C",
      "Highest temperature of the GPU.", "maximum over blocks", kSamples},
     {"cpu_time_ratio", kArmRecord, "CPUs used", "1",

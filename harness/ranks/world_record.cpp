@@ -38,6 +38,9 @@ json row_of(const BlockRecord& record) {
   for (const char* name : {"peak_allocated_bytes", "peak_rss_bytes"}) {
     if (record.memory.contains(name)) row[name] = record.memory[name];
   }
+  for (const char* name : {"energy_j", "mean_power_watts", "mean_sm_clock_mhz"}) {
+    if (record.samples.contains(name)) row[name] = record.samples[name];
+  }
   return row;
 }
 

@@ -94,6 +94,27 @@ void add_memory(const Blocks& blocks, ArmResult& row) {
   if (!row.peak_rss_bytes) row.peak_rss_bytes = samples("peak_rss_bytes");
 }
 
+// Energy of the GPUs that were read, and the tokens that went through them. A block of several
+// ranks has rank 0's samples; bundles before the rows of ranks had energies know of no other GPU.
+void add_energy(const BlockRecord& block, double& energy_j, std::int64_t& num_tokens) {
+  const auto own = number_at(block.samples, "energy_j");
+  if (block.world_size == 1) {
+    if (!own) return;
+    energy_j += *own;
+    num_tokens += sum_of(block.steps.num_valid_tokens);
+    return;
+  }
+  if (!block.evidence.contains("ranks")) return;
+  for (const json& row : block.evidence["ranks"]) {
+    auto energy = number_at(row, "energy_j");
+    if (!energy && number_at(row, "rank") == 0.0) energy = own;
+    const auto tokens = number_at(row, "num_valid_tokens");
+    if (!energy || !tokens) continue;
+    energy_j += *energy;
+    num_tokens += std::llround(*tokens);
+  }
+}
+
 void add_samples(const Blocks& blocks, ArmResult& row) {
   const auto samples = [&](std::string_view key) {
     return collect(blocks, [&](const BlockRecord& block) { return number_at(block.samples, key); });
@@ -109,10 +130,7 @@ void add_samples(const Blocks& blocks, ArmResult& row) {
   double sampled_ns = 0;
   std::map<std::string, std::vector<double>> throttle_shares;
   for (const BlockRecord* block : blocks) {
-    if (const auto energy = number_at(block->samples, "energy_j")) {
-      energy_j += *energy;
-      num_tokens += sum_of(block->steps.num_valid_tokens);
-    }
+    add_energy(*block, energy_j, num_tokens);
     const auto cpu = number_at(block->samples, "cpu_time_ns");
     const auto sampled = number_at(block->samples, "duration_ns");
     if (cpu && sampled) {

@@ -180,9 +180,8 @@ class BlockRun:
         return clock.end_step()
 
     def make_sampler(self):
-        """Of the one GPU; several ranks have several, and the record of all is not of one."""
-        gpu_uuid = self.record["environment"].get("gpu_uuid") if self.world.size == 1 else None
-        return gpu_sampler.make(gpu_uuid)
+        """Of this rank's GPU."""
+        return gpu_sampler.make(self.record["environment"].get("gpu_uuid"))
 
     def clock(self):
         return CudaClock() if self.is_cuda else CpuClock()

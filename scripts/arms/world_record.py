@@ -28,6 +28,9 @@ def row_of(record):
     for name in ("peak_allocated_bytes", "peak_rss_bytes"):
         if name in record["memory"]:
             row[name] = record["memory"][name]
+    for name in ("energy_j", "mean_power_watts", "mean_sm_clock_mhz"):
+        if name in record["samples"]:
+            row[name] = record["samples"][name]
     return row
 
 

@@ -42,6 +42,19 @@ TEST(RecordOfWorld, AddsTokensAndLossesAndKeepsRank0sClock) {
   EXPECT_DOUBLE_EQ(world.evidence["rank_skew_ratio"].get<double>(), 0.1);
 }
 
+TEST(RecordOfWorld, HasEnergyAndClockOfEachRanksGpu) {
+  BlockRecord first = rank(0, 1, 10, 1.5);
+  BlockRecord second = rank(1, 1, 4, 0.5);
+  first.samples = {{"energy_j", 20.5}, {"mean_sm_clock_mhz", 1980}, {"num_samples", 7}};
+  second.samples = {{"energy_j", nullptr}};
+  const BlockRecord world = record_of_world({first, second}, "all");
+  EXPECT_EQ(world.samples, first.samples);
+  EXPECT_EQ(world.evidence["ranks"][0]["energy_j"], 20.5);
+  EXPECT_EQ(world.evidence["ranks"][0]["mean_sm_clock_mhz"], 1980);
+  EXPECT_FALSE(world.evidence["ranks"][0].contains("num_samples"));
+  EXPECT_TRUE(world.evidence["ranks"][1]["energy_j"].is_null());
+}
+
 TEST(RecordOfWorld, IsInvalidIfRanksContradict) {
   BlockRecord other = rank(1, 1, 4, 0.5);
   other.final_weights_hash = "another";

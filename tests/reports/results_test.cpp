@@ -356,6 +356,29 @@ TEST(ComputeResults, TakesMediansOfMemoryAndSharesOfSums) {
   EXPECT_DOUBLE_EQ(*arm.data_wait_ratio, 0.01);
 }
 
+TEST(ComputeResults, DividesTheEnergyOfRanksByTheTokensOfTheirGpus) {
+  BundleBuilder builder;
+  for (int r = 0; r < 3; ++r) builder.add_round({{"baseline", kStepNs}});
+  builder.edit_blocks("baseline", [](BlockRecord& block) {
+    block.world_size = 2;
+    block.samples = {{"energy_j", 6.0}};  // Rank 0's.
+    block.evidence["ranks"] = {{{"rank", 0}, {"num_valid_tokens", 1500}, {"energy_j", 6.0}},
+                               {{"rank", 1}, {"num_valid_tokens", 2500}, {"energy_j", 10.0}}};
+  });
+  EXPECT_DOUBLE_EQ(*row(compute_results(builder.bundle()), "baseline").energy_per_token_j,
+                   16.0 / 4000);
+
+  // As bundles have it that know of rank 0's GPU alone.
+  builder.edit_blocks("baseline", [](BlockRecord& block) {
+    for (nlohmann::json& row : block.evidence["ranks"]) row.erase("energy_j");
+  });
+  EXPECT_DOUBLE_EQ(*row(compute_results(builder.bundle()), "baseline").energy_per_token_j,
+                   6.0 / 1500);
+
+  builder.edit_blocks("baseline", [](BlockRecord& block) { block.samples.clear(); });
+  EXPECT_FALSE(row(compute_results(builder.bundle()), "baseline").energy_per_token_j);
+}
+
 TEST(ComputeResults, CallsAnEffectClockMediatedAndGivesItPerCycle) {
   BundleBuilder builder;
   builder.add_arm("optimizer", "fused");

@@ -101,6 +101,7 @@ class WorldRecordTest(unittest.TestCase):
             "step_wall_ns": [100, 80 + 10 * rank], "loss": [0.5, 0.25 + rank],
             "num_valid_tokens": [3, 4 + rank], "data_wait_ns": [5 * rank, 7]}
         return {"rank": rank, "status": "ok", "reason": "", "memory": {"peak_rss_bytes": 9},
+                "samples": {"energy_j": 3.5 + rank, "num_samples": 8},
                 "evidence": {}, "data_hash": f"own{rank}", "data_set_hash": "s",
                 "weights_hash": "w", "final_weights_hash": "f", "warmup": steps,
                 "steps": steps} | changes
@@ -120,6 +121,8 @@ class WorldRecordTest(unittest.TestCase):
         self.assertAlmostEqual(world["evidence"]["rank_skew_ratio"], (10 / 90) / 2)
         self.assertEqual([row["mean_step_wall_ns"] for row in world["evidence"]["ranks"]],
                          [90, 95])
+        self.assertEqual([row["energy_j"] for row in world["evidence"]["ranks"]], [3.5, 4.5])
+        self.assertNotIn("num_samples", world["evidence"]["ranks"][0])
 
     def test_ranks_that_disagree_are_invalid(self):
         for change, words in (({"final_weights_hash": "g"}, "rank 1 ended with other weights"),
