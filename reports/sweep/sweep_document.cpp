@@ -17,16 +17,6 @@ std::string title_of(const SweepResults& results) {
                      results.gpu_name.empty() ? "the CPU" : results.gpu_name, results.sweep.key);
 }
 
-std::string headline_of(const SweepResults& results) {
-  if (!results.crossovers.empty()) {
-    std::string text = crossover_sentences(results).front();
-    text.pop_back();
-    return text;
-  }
-  return fmt::format("No arm crosses over between {}={} and {}", results.sweep.key,
-                     results.sweep.values.front(), results.sweep.values.back());
-}
-
 std::string baseline_text(const SweepResults& results) {
   std::vector<std::string> words;
   words.reserve(results.points.size());
@@ -78,9 +68,19 @@ std::vector<Part> effect_parts(const SweepResults& results) {
 
 }  // namespace
 
+std::string sweep_headline(const SweepResults& results) {
+  if (!results.crossovers.empty()) {
+    std::string text = crossover_sentences(results).front();
+    text.pop_back();
+    return text;
+  }
+  return fmt::format("No arm crosses over between {}={} and {}", results.sweep.key,
+                     results.sweep.values.front(), results.sweep.values.back());
+}
+
 ReportDocument sweep_document(const SweepResults& results) {
   ReportDocument document{.title = title_of(results),
-                          .headline = headline_of(results),
+                          .headline = sweep_headline(results),
                           .baseline = baseline_text(results),
                           .doubts = doubts_of(results)};
   document.chapters = {{"effects", "Effects", effect_parts(results)},
@@ -100,8 +100,8 @@ ReportDocument sweep_document(const SweepResults& results) {
 }
 
 std::string sweep_text(const SweepResults& results) {
-  std::string text = headline_of(results) + ".\n\n" + to_text(sweep_effect_table(results)) + "\n" +
-                     to_text(sweep_rate_table(results));
+  std::string text = sweep_headline(results) + ".\n\n" + to_text(sweep_effect_table(results)) +
+                     "\n" + to_text(sweep_rate_table(results));
   for (const std::string& sentence : crossover_sentences(results)) {
     text += wrap(sentence, 2) + "\n";
   }

@@ -43,7 +43,8 @@ std::vector<Line> lines_of(const SweepResults& results, bool is_log) {
   return lines;
 }
 
-// Powers of two and the like are evenly spaced on a log scale.
+}  // namespace
+
 bool spans_octaves(const SweepResults& results) {
   double low = 0;
   double high = 0;
@@ -54,8 +55,6 @@ bool spans_octaves(const SweepResults& results) {
   }
   return high >= 4 * low;
 }
-
-}  // namespace
 
 std::string sweep_svg(const SweepResults& results) {
   const bool is_log = spans_octaves(results);

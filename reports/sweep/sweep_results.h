@@ -48,6 +48,10 @@ SweepResults compute_sweep(const std::filesystem::path& folder);
 
 nlohmann::json to_json(const SweepResults& results);
 
+/// Are the values positive numbers that span at least a factor of four? Powers of two and the like
+/// are then evenly spaced on a log scale.
+bool spans_octaves(const SweepResults& results);
+
 /// One row an arm, one column a value: effect with its interval.
 Table sweep_effect_table(const SweepResults& results);
 /// The same of tokens/s, the baseline first.
@@ -55,8 +59,10 @@ Table sweep_rate_table(const SweepResults& results);
 /// The same of peak memory.
 Table sweep_memory_table(const SweepResults& results);
 
-/// Sentences: where an arm crosses over, or that none does.
+/// A sentence each: where an arm crosses over.
 std::vector<std::string> crossover_sentences(const SweepResults& results);
+/// The first of them without its full stop, or that no arm crosses over.
+std::string sweep_headline(const SweepResults& results);
 
 /// Effects with intervals against the value, a line an arm. An SVG file; empty where the values are
 /// no numbers or nothing is measured.

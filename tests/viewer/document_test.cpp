@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
 
 Document open_one(const fs::path& path) {
   const fs::path paths[] = {path};
@@ -48,6 +49,36 @@ TEST(OpenDocument, TakesTheManifestForTheBundle) {
   const TemporaryFolder folder;
   write_sample_bundle(folder.path() / "run");
   EXPECT_NE(open_one(folder.path() / "run/manifest.json").bundle, nullptr);
+}
+
+TEST(OpenDocument, OpensASweepAtItsFirstValueAndThenAtAnother) {
+  const TemporaryFolder folder;
+  write_sample_sweep(folder.path() / "by-length");
+  for (const char* name : {"by-length", "by-length/", "by-length/sweep.json"}) {
+    const Document document = open_one(folder.path() / name);
+    ASSERT_NE(document.sweep, nullptr) << name;
+    EXPECT_EQ(document.title, "by-length, sequence_length=512") << name;
+    EXPECT_EQ(document.bundle->bundle.manifest.baseline.sequence_length, 512);
+    EXPECT_EQ(document.sweep->results.points.size(), 4U);
+
+    const Document other = open_sweep_point(document.sweep, 2);
+    EXPECT_EQ(other.sweep, document.sweep);
+    EXPECT_EQ(other.point_index, 2U);
+    EXPECT_EQ(other.bundle->bundle.manifest.baseline.sequence_length, 2048);
+    EXPECT_THAT(other.arms(), ElementsAre("baseline", "optimizer=fused"));
+    EXPECT_THAT([&] { open_sweep_point(document.sweep, 3); },
+                ThrowsMessage<ConfigError>(HasSubstr("sequence_length=4096: not measured yet")));
+  }
+}
+
+TEST(OpenDocument, SaysThatASweepHasNotBegun) {
+  const TemporaryFolder folder;
+  const fs::path sweep = folder.path() / "sweep";
+  write_sample_sweep(sweep);
+  for (const char* length : {"512", "1024", "2048"}) {
+    fs::remove_all(sweep / fmt::format("sequence_length-{}", length));
+  }
+  EXPECT_THAT(error_of({sweep}), HasSubstr("none of this sweep's matrices has begun"));
 }
 
 TEST(OpenDocument, WantsNothingUntilItIsAsked) {
@@ -109,7 +140,7 @@ TEST(OpenDocument, SaysWhatIsWrongWithAPath) {
   EXPECT_THAT(error_of({folder.path() / "none"}), HasSubstr("none: does not exist"));
   EXPECT_THAT(error_of({folder.path() / "empty"}), HasSubstr("neither a bundle"));
   EXPECT_THAT(error_of({folder.path() / "run", folder.path() / "a.slt"}),
-              HasSubstr("a bundle opens alone"));
+              HasSubstr("a bundle or a sweep opens alone"));
   EXPECT_THAT(error_of({}), HasSubstr("nothing to open"));
 }
 

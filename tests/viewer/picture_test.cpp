@@ -64,6 +64,7 @@ class Pictures : public ::testing::Test {
     }
     before_ = fs::current_path();
     write_sample_bundle(folder_.path() / "sample");
+    write_sample_sweep(folder_.path() / "sweep");
     fs::current_path(folder_.path());
   }
   void TearDown() override {
@@ -110,7 +111,8 @@ TEST_F(Pictures, OfEveryPanelInBothThemesAreTheGoldenOnes) {
   for (const auto& panel : make_panels()) {
     for (const ThemeKind theme : {ThemeKind::kDark, ThemeKind::kLight}) {
       const std::string key(panel->key());
-      expect_golden(draw({.paths = {"sample"}, .panel = key, .theme = theme}),
+      const fs::path path = key == "sweep" ? "sweep" : "sample";
+      expect_golden(draw({.paths = {path}, .panel = key, .theme = theme}),
                     fmt::format("{}_{}", key, name_of(theme)));
       EXPECT_EQ(state().at("panel"), key);
       EXPECT_EQ(state().at("is_busy"), false);
@@ -184,6 +186,40 @@ TEST_F(Pictures, AScriptLeadsFromTheMatrixToOneCategorysKernels) {
   EXPECT_EQ(state().at("selection").at("highlight"),
             (nlohmann::json{{"kind", "category"}, {"key", "gemm"}}));
   EXPECT_EQ(state().at("panels").at("breakdown").at("num_kernels"), 1);
+}
+
+TEST_F(Pictures, OfASweepLeadFromAPointToItsMatrix) {
+  ViewerOptions options = {.paths = {"sweep"}};
+  draw(options);
+  EXPECT_EQ(state().at("panel"), "sweep");
+  EXPECT_EQ(state().at("panels").at("sweep").at("value"), "512");
+  EXPECT_EQ(state().at("panels").at("sweep").at("values").size(), 4U);
+
+  play(options, "click sweep/optimizer=fused/2048\nwait\n");
+  draw(options);
+  EXPECT_EQ(state().at("panel"), "sweep");
+  EXPECT_EQ(state().at("panels").at("sweep").at("value"), "2048");
+  EXPECT_EQ(state().at("document").at("title"), "sweep, sequence_length=2048");
+  EXPECT_EQ(state().at("selection").at("arm_b"), "optimizer=fused");
+
+  play(options, "double_click sweep/1024\nwait\n");
+  draw(options);
+  EXPECT_EQ(state().at("panel"), "matrix");
+  EXPECT_EQ(state().at("document").at("title"), "sweep, sequence_length=1024");
+
+  // Its matrix has not begun.
+  play(options, "click sweep/4096\nwait\n");
+  draw(options);
+  EXPECT_EQ(state().at("panels").at("sweep").at("value"), "512");
+  EXPECT_EQ(state().at("notice"), "sequence_length=4096 is not measured yet");
+}
+
+TEST_F(Pictures, OfABundleHaveNoTabForSweeps) {
+  ViewerOptions options = {.paths = {"sample"}, .panel = "sweep"};
+  play(options, "key 2\nwait\n");
+  draw(options);
+  EXPECT_EQ(state().at("panel"), "breakdown");  // The second of the tabs that are there.
+  EXPECT_FALSE(state().at("marks").contains("tab.sweep"));
 }
 
 TEST_F(Pictures, HelpAndSearchAnswerToTheirKeys) {

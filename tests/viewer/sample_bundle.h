@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -10,6 +11,8 @@
 #include "tests/reports/trace_builder.h"
 #include <fmt/format.h>
 
+#include "harness/files.h"
+#include "harness/sweep.h"
 #include "harness/trace/trace_writer.h"
 
 namespace steplens {
@@ -119,6 +122,28 @@ inline void write_sample_bundle(const std::filesystem::path& folder) {
     write_trace(block_path(folder, entry).parent_path() / kTraceFileName,
                 entry.kind == BlockKind::kMemory ? sample_memory_trace(entry.arm)
                                                  : sample_trace(times, entry.arm));
+  }
+}
+
+/// optimizer=fused at four sequence lengths: slower, faster, faster still, and one whose matrix has
+/// not begun.
+inline void write_sample_sweep(const std::filesystem::path& folder) {
+  const Sweep sweep = {.key = "sequence_length", .values = {"512", "1024", "2048", "4096"}};
+  std::filesystem::create_directories(folder);
+  write_json_atomically(folder / kSweepFileName, to_json(sweep));
+  constexpr std::array kFactors = {1.06, 0.97, 0.9};
+  for (std::size_t i = 0; i < kFactors.size(); ++i) {
+    BundleBuilder builder;
+    builder.manifest().gpu_name = "NVIDIA H200";
+    builder.manifest().baseline.sequence_length = std::stoll(sweep.values[i]);
+    builder.manifest().arms.front().config = builder.manifest().baseline;
+    builder.add_arm("optimizer", "fused");
+    for (int round = 0; round < 8; ++round) {
+      const auto factor = kFactors.at(i) + 0.002 * (round % 4);
+      builder.add_round({{"baseline", 1'000'000 + 700 * (round % 3)},
+                         {"optimizer=fused", std::llround(factor * 1'000'000)}});
+    }
+    builder.write(folder / point_folder(sweep, sweep.values[i]));
   }
 }
 

@@ -114,6 +114,10 @@ void Application::collect_lone_traces() {
 }
 
 void Application::take_document(Document document) {
+  if (document_ && document.sweep != nullptr && document.sweep == document_->sweep) {
+    take_point(std::move(document));
+    return;
+  }
   document_ = std::make_unique<Document>(std::move(document));
   shows_start_page_ = false;
   shows_all_banners_ = false;
@@ -122,12 +126,31 @@ void Application::take_document(Document document) {
   for (const auto& panel : panels_) panel->reset();
   is_remembered_ = document_->bundle != nullptr;
   if (is_remembered_) remember_recent(settings_, document_->paths.front());
+  if (document_->sweep != nullptr && options_.panel.empty()) open_panel("sweep");
+  if (!is_shown(*panels_[panel_index_])) open_panel("matrix");
   // Of a lone trace the matrix has nothing to say.
   if (document_->bundle == nullptr && panels_[panel_index_]->key() == "matrix") {
     open_panel("timeline");
   }
   select_first_arms();
   select_options();
+}
+
+// Another point of the sweep that is open: what is looked at stays, where it has that.
+void Application::take_point(Document document) {
+  document_ = std::make_unique<Document>(std::move(document));
+  hidden_banners_.clear();
+  for (const auto& panel : panels_) panel->reset();
+  const std::vector<std::string> arms = document_->arms();
+  const auto has = [&](const std::string& arm) {
+    return std::ranges::find(arms, arm) != arms.end();
+  };
+  const Selection before = std::exchange(selection_, {});
+  select_first_arms();
+  if (has(before.arm_a) && (before.arm_b.empty() || has(before.arm_b))) {
+    selection_.arm_a = before.arm_a;
+    selection_.arm_b = before.arm_b;
+  }
 }
 
 void Application::select_first_arms() {
@@ -172,6 +195,19 @@ void Application::select_options() {
   options_.arm.clear();
   options_.against.clear();
   options_.steps.reset();
+  options_.panel.clear();
+}
+
+bool Application::is_shown(const Panel& panel) const {
+  return panel.is_for(document_ ? *document_ : Document{});
+}
+
+std::vector<std::size_t> Application::shown_panels() const {
+  std::vector<std::size_t> shown;
+  for (std::size_t i = 0; i < panels_.size(); ++i) {
+    if (is_shown(*panels_[i])) shown.push_back(i);
+  }
+  return shown;
 }
 
 void Application::open_panel(std::string_view key) {
@@ -183,6 +219,9 @@ void Application::open_panel(std::string_view key) {
 void Application::carry_out(const PanelRequests& requests) {
   if (!requests.open_panel.empty()) open_panel(requests.open_panel);
   if (!requests.notice.empty()) show_notice(requests.notice);
+  if (requests.open_point && document_->sweep != nullptr) {
+    loader_.open_point(document_->sweep, *requests.open_point);
+  }
 }
 
 void Application::show_notice(std::string text) {
@@ -202,8 +241,9 @@ void Application::handle_keys(FrameRequests& requests) {
   if (is_pressed_with_control(Key::kT)) requests.wants_other_theme = true;
   constexpr std::array kDigits = {Key::k1, Key::k2, Key::k3, Key::k4, Key::k5,
                                   Key::k6, Key::k7, Key::k8, Key::k9};
-  for (std::size_t i = 0; i < std::min(panels_.size(), kDigits.size()); ++i) {
-    if (is_pressed(kDigits[i])) panel_index_ = i;
+  const std::vector<std::size_t> shown = shown_panels();
+  for (std::size_t i = 0; i < std::min(shown.size(), kDigits.size()); ++i) {
+    if (is_pressed(kDigits[i])) panel_index_ = shown[i];
   }
 }
 

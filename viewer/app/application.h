@@ -62,11 +62,15 @@ class Application {
   void collect();
   void collect_lone_traces();
   void take_document(Document document);
+  void take_point(Document document);
   void select_first_arms();
   void select_arm(const std::string& arm);
   void select_options();
   void carry_out(const PanelRequests& requests);
   void open_panel(std::string_view key);
+  /// Those with something to say about what is open; of nothing, those of a bundle.
+  bool is_shown(const Panel& panel) const;
+  std::vector<std::size_t> shown_panels() const;
   void handle_keys(FrameRequests& requests);
 
   // One of each in frame.cpp and start_page.cpp.

@@ -162,8 +162,10 @@ void Application::draw_top_bar(const Theme& theme, FrameRequests& requests) {
 
 void Application::draw_tabs(const Theme& theme) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  for (std::size_t i = 0; i < panels_.size(); ++i) {
-    ImGui::SameLine(0, i == 0 ? -1 : theme.px(2));
+  bool is_first = true;
+  for (const std::size_t i : shown_panels()) {
+    ImGui::SameLine(0, is_first ? -1 : theme.px(2));
+    is_first = false;
     const char* title = panels_[i]->title();
     const bool is_front = i == panel_index_ && document_ && !shows_start_page_;
     const ImVec2 position = ImGui::GetCursorScreenPos();

@@ -17,6 +17,8 @@ struct Loader::Job {
   Kind kind = Kind::kDocument;
   std::string what;
   std::vector<std::filesystem::path> paths;
+  std::shared_ptr<const SweepModel> sweep;  // Not null: its point is opened, not `paths`.
+  std::size_t point_index = 0;
   std::string arm;
   std::string reference;
   bool is_memory_run = false;
@@ -32,7 +34,9 @@ struct Loader::Job {
 
   void work() {
     switch (kind) {
-      case Kind::kDocument: document = open_document(paths); break;
+      case Kind::kDocument:
+        document = sweep ? open_sweep_point(sweep, point_index) : open_document(paths);
+        break;
       case Kind::kModel: model = load_trace_model(paths.front(), progress); break;
       case Kind::kBreakdown: {
         const Trace trace = read_any_trace(paths.front(), progress);
@@ -80,6 +84,16 @@ void Loader::open(std::vector<std::filesystem::path> paths) {
   job->kind = Job::Kind::kDocument;
   job->what = paths.empty() ? std::string() : paths.front().filename().string();
   job->paths = std::move(paths);
+  start(std::move(job));
+}
+
+void Loader::open_point(std::shared_ptr<const SweepModel> sweep, std::size_t point_index) {
+  if (job_ != nullptr) job_->progress.cancel();
+  auto job = std::make_shared<Job>();
+  job->kind = Job::Kind::kDocument;
+  job->what = sweep->results.points.at(point_index).value;
+  job->sweep = std::move(sweep);
+  job->point_index = point_index;
   start(std::move(job));
 }
 

@@ -32,12 +32,14 @@ class Loader {
 
   /// Gives up what runs, and opens these paths.
   void open(std::vector<std::filesystem::path> paths);
+  /// The same for another point of a sweep.
+  void open_point(std::shared_ptr<const SweepModel> sweep, std::size_t point_index);
 
   struct Opened {
     std::optional<Document> document;
     std::string error;  // Of what could not be opened.
   };
-  /// The document that `open` asked for, once; absent while it is not there.
+  /// The document that was asked for, once; absent while it is not there.
   std::optional<Opened> take_opened();
 
   /// Puts what is ready into the document, and starts a job for the next thing wanted.

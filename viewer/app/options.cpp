@@ -17,6 +17,7 @@ namespace {
 constexpr std::string_view kFooter =
     "Examples:\n"
     "  steplens-viewer runs/first                        a bundle\n"
+    "  steplens-viewer runs/by-length                    a sweep\n"
     "  steplens-viewer eager.slt graph.slt               two traces, one above the other\n"
     "  steplens-viewer trace.json.gz                     of torch.profiler; Nsight's .sqlite too\n"
     "  steplens-viewer runs/first --screenshot out.png --panel timeline --arm graph=on --range "
@@ -79,12 +80,14 @@ std::optional<ViewerOptions> parse_options(int argc, char** argv, int& exit_code
   std::string theme;
   std::string size;
   std::string range;
-  CLI::App app("Looks at bundles and traces: matrix, breakdown, timeline, kernels, memory, run.");
+  CLI::App app(
+      "Looks at bundles, sweeps and traces: matrix, breakdown, timeline, kernels, memory, run.");
   app.footer(std::string(kFooter));
   app.set_version_flag("--version", fmt::format("steplens-viewer {}", build_info().version));
-  app.add_option("paths", options.paths,
-                 "A bundle, or one or several traces (.slt, Chrome or Kineto "
-                 "JSON, Nsight Systems' .sqlite)");
+  app.add_option(
+      "paths", options.paths,
+      "A bundle, a sweep's folder, or one or several traces (.slt, Chrome or Kineto JSON, "
+      "Nsight Systems' .sqlite)");
   app.add_option("--screenshot", options.screenshot, "Write this PNG and exit; needs no display");
   app.add_option("--panel", options.panel, fmt::format("Which panel: {}", panel_names()));
   app.add_option("--arm", options.arm, "Select this arm, beside what it is compared with");

@@ -23,7 +23,7 @@ bool path_field(const Theme& theme, std::string& text) {
   text.copy(buffer.data(), buffer.size() - 1);
   ImGui::SetNextItemWidth(theme.px(kColumnUnits) - theme.px(90));
   const bool is_entered =
-      ImGui::InputTextWithHint("##path", "Path of a bundle or a trace", buffer.data(),
+      ImGui::InputTextWithHint("##path", "Path of a bundle, a sweep or a trace", buffer.data(),
                                buffer.size(), ImGuiInputTextFlags_EnterReturnsTrue);
   mark("path");
   text = buffer.data();
@@ -59,8 +59,8 @@ void Application::draw_start_page(const Theme& theme) {
     ImGui::PopTextWrapPos();
     text_in(
         theme.muted,
-        "What opens: bundles of `steplens matrix`, trace.slt, Chrome or Kineto JSON (.gz too),\n"
-        "and the SQLite that `nsys export` writes.");
+        "What opens: bundles and sweeps of `steplens matrix`, trace.slt, Chrome or Kineto JSON\n"
+        "(.gz too), and the SQLite that `nsys export` writes.");
   }
 
   ImGui::Dummy({0, theme.px(18)});

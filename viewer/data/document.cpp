@@ -13,11 +13,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum class PathKind { kBundle, kTrace };
+enum class PathKind { kBundle, kSweep, kTrace };
 
 struct KnownPath {
   PathKind kind;
-  fs::path path;  // Folder of the bundle, or the trace file.
+  fs::path path;  // Folder of the bundle or sweep, or the trace file.
 };
 
 KnownPath recognised(const fs::path& path) {
@@ -26,14 +26,16 @@ KnownPath recognised(const fs::path& path) {
   if (!fs::exists(status)) throw ConfigError(fmt::format("{}: does not exist", path.string()));
   if (fs::is_directory(status)) {
     if (fs::exists(path / "manifest.json", error)) return {PathKind::kBundle, path};
+    if (is_sweep(path)) return {PathKind::kSweep, path};
     if (fs::exists(path / kTraceFileName, error)) return {PathKind::kTrace, path / kTraceFileName};
     throw ConfigError(fmt::format(
-        "{}: neither a bundle (no manifest.json in it) nor a traced block (no {} in it)",
-        path.string(), kTraceFileName));
+        "{}: neither a bundle (no manifest.json in it) nor a sweep (no {}) nor a traced block "
+        "(no {})",
+        path.string(), kSweepFileName, kTraceFileName));
   }
-  if (path.filename() == "manifest.json") {
-    return {PathKind::kBundle, path.has_parent_path() ? path.parent_path() : fs::path(".")};
-  }
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (path.filename() == "manifest.json") return {PathKind::kBundle, folder};
+  if (path.filename() == kSweepFileName) return {PathKind::kSweep, folder};
   return {PathKind::kTrace, path};
 }
 
@@ -60,13 +62,17 @@ Document open_traces(std::span<const KnownPath> known) {
   return document;
 }
 
+std::string name_of_folder(const fs::path& folder) {
+  fs::path name = fs::absolute(folder).lexically_normal();
+  if (!name.has_filename()) name = name.parent_path();  // It ended in a slash.
+  return name.has_filename() ? name.filename().string() : folder.string();
+}
+
 Document open_bundle_document(const fs::path& folder) {
   Document document;
   document.bundle = open_bundle_model(folder);
   const std::string& title = document.bundle->bundle.manifest.title;
-  document.title =
-      title.empty() ? fs::absolute(folder).lexically_normal().filename().string() : title;
-  if (document.title.empty()) document.title = folder.string();
+  document.title = title.empty() ? name_of_folder(folder) : title;
   for (const bool is_memory_run : {false, true}) {
     const BlockKind kind = is_memory_run ? BlockKind::kMemory : BlockKind::kTrace;
     for (const ArmResult* arm : table_order(document.bundle->results)) {
@@ -77,6 +83,20 @@ Document open_bundle_document(const fs::path& folder) {
     }
   }
   return document;
+}
+
+Document open_sweep_document(const fs::path& folder) {
+  auto sweep =
+      std::make_shared<SweepModel>(SweepModel{.folder = folder, .results = compute_sweep(folder)});
+  const std::vector<SweepPoint>& points = sweep->results.points;
+  const auto first = std::ranges::find_if(points, &SweepPoint::is_measured);
+  if (first == points.end()) {
+    throw ConfigError(fmt::format(
+        "{}: none of this sweep's matrices has begun; steplens matrix --resume {} starts them",
+        folder.string(), folder.string()));
+  }
+  const auto index = static_cast<std::size_t>(first - points.begin());
+  return open_sweep_point(std::move(sweep), index);
 }
 
 }  // namespace
@@ -123,16 +143,34 @@ const TracedArm* Document::want_breakdown(std::string_view arm) {
 Document open_document(std::span<const fs::path> paths) {
   std::vector<KnownPath> known;
   for (const fs::path& path : paths) known.push_back(recognised(path));
-  const bool has_bundle = std::ranges::any_of(
-      known, [](const KnownPath& one) { return one.kind == PathKind::kBundle; });
+  const bool has_folder =
+      std::ranges::any_of(known, [](const KnownPath& one) { return one.kind != PathKind::kTrace; });
   if (known.empty()) throw ConfigError("nothing to open: name a bundle or a trace");
-  if (has_bundle && known.size() > 1) {
-    throw ConfigError(fmt::format(
-        "{}: a bundle opens alone; several files can be opened together if all are traces",
-        paths.front().string()));
+  if (has_folder && known.size() > 1) {
+    throw ConfigError(
+        fmt::format("{}: a bundle or a sweep opens alone; several files can be "
+                    "opened together if all are traces",
+                    paths.front().string()));
   }
-  Document document = has_bundle ? open_bundle_document(known.front().path) : open_traces(known);
+  const KnownPath& first = known.front();
+  Document document = first.kind == PathKind::kSweep    ? open_sweep_document(first.path)
+                      : first.kind == PathKind::kBundle ? open_bundle_document(first.path)
+                                                        : open_traces(known);
   document.paths.assign(paths.begin(), paths.end());
+  return document;
+}
+
+Document open_sweep_point(std::shared_ptr<const SweepModel> sweep, std::size_t point_index) {
+  const Sweep& plan = sweep->results.sweep;
+  const SweepPoint& point = sweep->results.points.at(point_index);
+  if (!point.is_measured) {
+    throw ConfigError(fmt::format("{}={}: not measured yet", plan.key, point.value));
+  }
+  Document document = open_bundle_document(sweep->folder / point_folder(plan, point.value));
+  document.title = fmt::format("{}, {}={}", name_of_folder(sweep->folder), plan.key, point.value);
+  document.paths = {sweep->folder};
+  document.sweep = std::move(sweep);
+  document.point_index = point_index;
   return document;
 }
 

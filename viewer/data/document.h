@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reports/breakdown/traced_arm.h"
+#include "reports/sweep/sweep_results.h"
 #include "viewer/data/bundle_model.h"
 
 namespace steplens {
@@ -29,11 +30,19 @@ struct TraceEntry {
   std::string breakdown_error;
 };
 
-/// What is open: a bundle with the traces of its arms, or lone traces.
+/// The same comparison at several values of a key.
+struct SweepModel {
+  std::filesystem::path folder;
+  SweepResults results;  // Computed from the blocks, not read.
+};
+
+/// What is open: a bundle with the traces of its arms, one bundle of a sweep, or lone traces.
 struct Document {
   std::vector<std::filesystem::path> paths;   // As the user gave them.
   std::string title;                          // For people.
   std::shared_ptr<const BundleModel> bundle;  // Null of lone traces.
+  std::shared_ptr<const SweepModel> sweep;    // Null unless `bundle` is one of a sweep's,
+  std::size_t point_index = 0;                // that of this point.
   std::vector<TraceEntry> traces;             // In the order of the matrix, the baseline first.
 
   /// Arms in the order of the matrix; of lone traces one each.
@@ -53,8 +62,12 @@ struct Document {
 };
 
 /// Finds out what the paths are and opens them, traces aside: one bundle (its folder or
-/// manifest.json), or one or several traces (files, or folders of blocks that hold one).
-/// ConfigError names a path that does not exist or is nothing of these.
+/// manifest.json), one sweep (its folder or sweep.json; with the bundle of its first value that is
+/// measured), or one or several traces (files, or folders of blocks that hold one). ConfigError
+/// names a path that does not exist or is nothing of these.
 Document open_document(std::span<const std::filesystem::path> paths);
+
+/// The bundle of another point of a sweep. ConfigError if it is not measured.
+Document open_sweep_point(std::shared_ptr<const SweepModel> sweep, std::size_t point_index);
 
 }  // namespace steplens

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +19,7 @@ namespace steplens {
 struct PanelRequests {
   std::string open_panel;         // Key of the panel to bring to the front.
   std::string notice;             // Shown for a moment: "12 rows copied".
+  std::optional<std::size_t> open_point;  // Of the sweep that is open.
   bool needs_next_frame = false;  // Something moves: do not sleep until input comes.
 };
 
@@ -35,6 +38,8 @@ class Panel {
   /// Names it in settings, `--panel` and PanelRequests.
   virtual std::string_view key() const = 0;
   virtual const char* title() const = 0;
+  /// Has it anything to say about such a document? If not, it has no tab.
+  virtual bool is_for(const Document& /*document*/) const { return true; }
   /// Called once a frame in a child window that fills the page: lay out in GetContentRegionAvail().
   /// Keys that no text field wants are the panel's.
   virtual void draw(PanelContext& context) = 0;

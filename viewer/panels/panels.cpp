@@ -3,6 +3,7 @@
 namespace steplens {
 
 // Each is in <name>.cpp.
+std::unique_ptr<Panel> make_sweep_panel();
 std::unique_ptr<Panel> make_matrix_panel();
 std::unique_ptr<Panel> make_breakdown_panel();
 std::unique_ptr<Panel> make_timeline_panel();
@@ -13,6 +14,7 @@ std::unique_ptr<Panel> make_advice_panel();
 
 std::vector<std::unique_ptr<Panel>> make_panels() {
   std::vector<std::unique_ptr<Panel>> panels;
+  panels.push_back(make_sweep_panel());
   panels.push_back(make_matrix_panel());
   panels.push_back(make_breakdown_panel());
   panels.push_back(make_timeline_panel());
