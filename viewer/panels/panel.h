@@ -17,10 +17,10 @@ namespace steplens {
 
 /// What a panel asks the application for; carried out after the frame.
 struct PanelRequests {
-  std::string open_panel;         // Key of the panel to bring to the front.
-  std::string notice;             // Shown for a moment: "12 rows copied".
+  std::string open_panel;                 // Key of the panel to bring to the front.
+  std::string notice;                     // Shown for a moment: "12 rows copied".
   std::optional<std::size_t> open_point;  // Of the sweep that is open.
-  bool needs_next_frame = false;  // Something moves: do not sleep until input comes.
+  bool needs_next_frame = false;          // Something moves: do not sleep until input comes.
 };
 
 struct PanelContext {
