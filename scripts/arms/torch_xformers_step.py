@@ -14,6 +14,7 @@ import torch_model
 import torch_ranks
 import torch_step
 import torch_train_step
+from libraries import one_line
 
 
 class XformersModel(torch_model.Model):
@@ -31,10 +32,22 @@ class XformersModel(torch_model.Model):
         return y_BTHD.transpose(1, 2)
 
 
+def why_not_loaded(_config):
+    """xFormers imports without its own library, and then offers no operator."""
+    module = sys.modules.get("xformers._cpp_lib")
+    error = getattr(module, "_cpp_library_load_exception", None)
+    if error is None:
+        return ""
+    return (f"not available: xFormers' library does not load: {one_line(error)} If it was built for "
+            "CUDA 12, pip install nvidia-cuda-runtime-cu12 brings the libcudart.so.12 that it "
+            "looks for in LD_LIBRARY_PATH")
+
+
 if __name__ == "__main__":
     torch_train_step.make_model = XformersModel
     torch_step.attention_name = lambda config: "memory_efficient_attention"
     torch_step.REFUSALS_OF_ATTENTION.append("No operator found for")
     torch_step.FURTHER_REFUSALS.append(torch_ranks.why_only_one_rank)
     torch_step.need("xformers.ops", install="pip install xformers")
+    torch_step.FURTHER_REFUSALS.append(why_not_loaded)
     sys.exit(torch_step.main(__doc__))

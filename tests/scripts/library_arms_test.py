@@ -170,6 +170,15 @@ class LibraryArmsTest(unittest.TestCase):
         self.assertIn("`fa2F@0` is not supported because: xFormers wasn't build with CUDA support",
                       record["reason"])
 
+    def test_xformers_without_its_library_says_what_it_lacks(self):
+        os.environ["FAKE_XFORMERS_ERROR"] = "built for PyTorch 2.10.0+cu128\n(you have 2.11.0)"
+        self.addCleanup(os.environ.pop, "FAKE_XFORMERS_ERROR")
+        record = self.run_block("torch_xformers_step.py")
+        self.assertEqual(record["status"], "unsupported")
+        self.assertIn("not available: xFormers' library does not load: built for PyTorch "
+                      "2.10.0+cu128 (you have 2.11.0)", record["reason"])
+        self.assertIn("pip install nvidia-cuda-runtime-cu12", record["reason"])
+
     def test_modules_of_transformer_engine_are_the_same_maths(self):
         self.assert_same_maths(*self.run_with_reference("torch_te_step.py", checkpoint="full"))
 

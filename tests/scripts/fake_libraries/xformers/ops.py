@@ -5,6 +5,8 @@ import math
 
 import torch
 
+from . import _cpp_lib  # noqa: F401
+
 
 class LowerTriangularMask:
     pass
