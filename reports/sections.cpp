@@ -19,6 +19,7 @@ std::vector<Part> memory_parts(const ReportInput& input);
 std::vector<Part> steps_parts(const ReportInput& input);
 std::vector<Part> order_parts(const ReportInput& input);
 std::vector<Part> machine_parts(const ReportInput& input);
+std::vector<Part> ranks_parts(const ReportInput& input);
 std::vector<Part> kernels_parts(const ReportInput& input);
 std::vector<Part> roofline_parts(const ReportInput& input);
 std::vector<Part> gemm_parts(const ReportInput& input);
@@ -49,6 +50,7 @@ std::span<const Section> all_sections() {
       {"steps", "Steps", &steps_parts},
       {"order", "The run in the order it ran", &order_parts},
       {"machine", "State of the machine while measuring", &machine_parts},
+      {"ranks", "Ranks", &ranks_parts},
       {"kernels", "Modules and kernels", &kernels_parts},
       {"roofline", "What rates the kernels reach", &roofline_parts},
       {"gemm", "Algorithms of the matrix products", &gemm_parts},

@@ -135,6 +135,32 @@ TEST(Report, TellsHowItWasMeasured) {
   EXPECT_THAT(method, HasSubstr("weight_decay=0.1"));
 }
 
+TEST(Report, NamesTheRankThatStandsOut) {
+  BundleBuilder builder = eight_rounds();
+  for (Arm& arm : builder.manifest().arms) arm.config.world_size = 2;
+  builder.edit_blocks("baseline", [](BlockRecord& block) {
+    block.world_size = 2;
+    const auto num_steps = static_cast<std::int64_t>(block.steps.size());
+    block.evidence["ranks"] = {{{"rank", 0},
+                                {"data_wait_ns", 20'000 * num_steps},
+                                {"mean_sm_clock_mhz", 1980},
+                                {"peak_allocated_bytes", 3 << 20}},
+                               {{"rank", 1},
+                                {"data_wait_ns", 50'000 * num_steps},
+                                {"mean_sm_clock_mhz", 1755},
+                                {"peak_allocated_bytes", 3 << 20}}};
+  });
+  const std::string ranks = section_of(report_of(builder.bundle()), "Ranks");
+  EXPECT_THAT(ranks, HasSubstr("| baseline | 1,755 MHz (rank 1) | 1,980 MHz (rank 0) | "
+                               "50.00 us (rank 1) | 3.00 MiB |"));
+  EXPECT_THAT(ranks, HasSubstr("of the rank out of 2"));
+  EXPECT_THAT(ranks, Not(HasSubstr("optimizer=fused")));  // Its blocks say nothing of ranks.
+}
+
+TEST(Report, HasNoRanksForOne) {
+  EXPECT_THAT(report_of(eight_rounds().bundle()), Not(HasSubstr("## Ranks")));
+}
+
 TEST(Report, PrintsTheCommandThatRepeatsIt) {
   BundleBuilder builder = eight_rounds();
   builder.add_arm("checkpoint", "off").name = "torch-eager";
