@@ -56,10 +56,12 @@ int num_in_flight(const CliWorld& world) {
   return count;
 }
 
-// Processes whose parent is `parent`.
+// Processes of other programs whose parent is `parent`.
 std::vector<int> children_of(int parent) {
   std::vector<int> children;
   std::error_code error;
+  const fs::path program =
+      fs::read_symlink(fs::path("/proc") / std::to_string(parent) / "exe", error);
   for (const auto& entry : fs::directory_iterator("/proc", error)) {
     const std::string name = entry.path().filename().string();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
@@ -72,7 +74,11 @@ std::vector<int> children_of(int parent) {
     char state = 0;
     int its_parent = 0;
     rest >> state >> its_parent;
-    if (its_parent == parent && state != 'Z') children.push_back(std::stoi(name));
+    if (its_parent != parent || state == 'Z') continue;
+    // LeakSanitizer looks at a process that ends from a child, and hangs if that is killed.
+    std::error_code ignored;
+    if (fs::read_symlink(entry.path() / "exe", ignored) == program) continue;
+    children.push_back(std::stoi(name));
   }
   return children;
 }
