@@ -55,6 +55,30 @@ TEST_F(LoaderTest, HandsADocumentOverOnce) {
   EXPECT_FALSE(loader_.is_busy());
 }
 
+TEST_F(LoaderTest, OpensAnotherPointOfASweepWhileATraceIsStillWanted) {
+  write_sample_sweep(folder_.path() / "sweep");
+  loader_.open({folder_.path() / "sweep"});
+  wait();
+  Document document = std::move(*loader_.take_opened()->document);
+  ASSERT_NE(document.sweep, nullptr);
+  loader_.open_point(document.sweep, 1);
+  wait();
+  const std::optional<Loader::Opened> other = loader_.take_opened();
+  ASSERT_TRUE(other && other->document);
+  EXPECT_EQ(other->document->sweep, document.sweep);
+  EXPECT_EQ(other->document->bundle->bundle.manifest.baseline.sequence_length, 1024);
+
+  // What runs for the document before is given up.
+  Document sample = open_sample();
+  sample.want_trace("baseline");
+  loader_.serve(sample);
+  loader_.open_point(document.sweep, 3);  // Not measured.
+  std::optional<Loader::Opened> refused;
+  while (!(refused = loader_.take_opened())) wait();
+  EXPECT_FALSE(refused->document);
+  EXPECT_THAT(refused->error, HasSubstr("sequence_length=4096: not measured yet"));
+}
+
 TEST_F(LoaderTest, SaysWhyNothingOpens) {
   loader_.open({folder_.path() / "nothing"});
   wait();
