@@ -158,7 +158,8 @@ BlockJudgement judge_ranks(const BlockConfig& config, const ProcessResult& proce
   if (!judgement.is_ours && record.status != BlockStatus::kCrash) return judgement;
   const fs::path folder = block_json.parent_path();
   const std::vector<RankReport> reports = read_rank_reports(folder, config.world_size);
-  const std::string blame = blame_in_world(reports, process.end == ProcessEnd::kTimeout);
+  const std::string blame = without_machine_names(
+      blame_in_world(reports, process.end == ProcessEnd::kTimeout), host_name());
   const bool was_ours = std::exchange(judgement.is_ours, true);
   record.evidence["ranks"] = json::array();
   for (const RankReport& report : reports) {

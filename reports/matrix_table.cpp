@@ -77,6 +77,10 @@ std::string verdict_text(const ArmResult& arm, const VerdictRule& rule) {
   return text;
 }
 
+std::optional<std::int64_t> peak_bytes_of(const ArmResult& arm) {
+  return arm.peak_allocated_bytes ? arm.peak_allocated_bytes : arm.peak_rss_bytes;
+}
+
 std::string effect_text(const ArmResult& arm) {
   if (!arm.effect_ratio) return std::string(kNoNumber);
   return format_effect(*arm.effect_ratio, arm.effect_low_ratio, arm.effect_high_ratio);

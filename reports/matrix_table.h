@@ -34,4 +34,7 @@ std::string effect_text(const ArmResult& arm);
 /// "FASTER", "NOT ENOUGH ROUNDS", "FASTER, within 1 %"; "-" without a verdict.
 std::string verdict_text(const ArmResult& arm, const VerdictRule& rule);
 
+/// What the GPU's allocator had at its peak; without a GPU the largest resident set.
+std::optional<std::int64_t> peak_bytes_of(const ArmResult& arm);
+
 }  // namespace steplens

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -10,20 +11,16 @@
 #include "reports/format.h"
 #include "reports/matrix_table.h"
 #include "reports/pairs.h"
+#include "reports/results/averages.h"
 #include "reports/section.h"
 
 namespace steplens {
 namespace {
 
-struct Mean {
-  double sum = 0;
-  int count = 0;
-};
-
 // The mean of a field over an arm's blocks, by rank; ranks without it are left out.
 std::map<int, double> means_by_rank(const Bundle& bundle, const std::string& arm,
                                     std::string_view field) {
-  std::map<int, Mean> sums;
+  std::map<int, std::vector<double>> values;
   for (const BlockRecord* block : usable_blocks(bundle, arm)) {
     if (!block->evidence.is_object() || !block->evidence.contains("ranks")) continue;
     const nlohmann::json& rows = block->evidence.at("ranks");
@@ -32,13 +29,11 @@ std::map<int, double> means_by_rank(const Bundle& bundle, const std::string& arm
       const auto rank = number_at(row, "rank");
       const auto value = number_at(row, field);
       if (!rank || !value) continue;
-      Mean& mean = sums[static_cast<int>(*rank)];
-      mean.sum += *value;
-      ++mean.count;
+      values[static_cast<int>(*rank)].push_back(*value);
     }
   }
   std::map<int, double> means;
-  for (const auto& [rank, mean] : sums) means[rank] = mean.sum / mean.count;
+  for (const auto& [rank, list] : values) means[rank] = mean_of(list).value_or(0);
   return means;
 }
 

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import statistics
 import sys
 import tempfile
@@ -122,12 +123,25 @@ def end_as(record, status, reason):
     return record
 
 
-def without_non_finite(value):
+# An absolute path: a slash after a letter, a dot or another slash stands inside of something else.
+ABSOLUTE_PATH = re.compile(r"""(?<![A-Za-z0-9._/-])(?!(?<=:)//)/[^ \t\n"'`()<>\[\]{},;:|]*""")
+
+
+def without_folders(text):
+    """Every absolute path is cut to its last part, as harness/machine_names.h does with the output
+    of programs: messages of libraries name folders of this machine."""
+    return ABSOLUTE_PATH.sub(
+        lambda path: path[0].rstrip("/").rpartition("/")[2] or path[0], text)
+
+
+def fit_for_bundle(value):
     """JSON has no NaN and no infinity: null stands for them, and reads back as NaN."""
     if isinstance(value, dict):
-        return {key: without_non_finite(item) for key, item in value.items()}
+        return {key: fit_for_bundle(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [without_non_finite(item) for item in value]
+        return [fit_for_bundle(item) for item in value]
+    if isinstance(value, str):
+        return without_folders(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -136,7 +150,7 @@ def write_record(block, record):
     folder = pathlib.Path(block["output_folder"])
     rank = record["rank"]
     name = "block.json" if rank == 0 else f"block.rank{rank}.json"
-    text = json.dumps(without_non_finite(record), indent=2, allow_nan=False, sort_keys=True) + "\n"
+    text = json.dumps(fit_for_bundle(record), indent=2, allow_nan=False, sort_keys=True) + "\n"
     handle, temporary = tempfile.mkstemp(prefix=name + ".tmp-", dir=folder)
     try:
         os.fchmod(handle, 0o644)

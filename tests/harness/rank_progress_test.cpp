@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/block_runner.h"
 #include "harness/temporary_folder.h"
 
 namespace steplens {
@@ -53,6 +54,17 @@ TEST(RankProgress, OutlivesSigkill) {
   EXPECT_EQ(report.num_collectives, 1);
   EXPECT_EQ(report.range, "backward");
   EXPECT_GT(report.process_id, 0);
+}
+
+TEST(RankProgress, GivesABlockItsReasonWithoutFoldersOfThisMachine) {
+  const TemporaryFolder folder;
+  report_of_child(folder.path(),
+                  [] { note_rank_end(RankState::kFailed, "/home/me/data/x.bin: cannot read"); });
+  const ProcessResult process{.end = ProcessEnd::kExited, .exit_code = 3};
+  const BlockRecord record =
+      judge_ranks({.world_size = 2}, process, folder.path() / "block.json").record;
+  EXPECT_NE(record.reason.find("x.bin: cannot read"), std::string::npos) << record.reason;
+  EXPECT_EQ(record.reason.find("/home"), std::string::npos) << record.reason;
 }
 
 TEST(RankProgress, TellsWhoWasStoppedFromWhoFailed) {

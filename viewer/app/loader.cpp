@@ -65,6 +65,7 @@ void Loader::finish_thread() {
 }
 
 void Loader::start(std::shared_ptr<Job> job) {
+  if (job_ != nullptr) job_->progress.cancel();
   finish_thread();
   job_ = std::move(job);
   thread_ = std::thread([this, running = job_] {
@@ -79,7 +80,6 @@ void Loader::start(std::shared_ptr<Job> job) {
 }
 
 void Loader::open(std::vector<std::filesystem::path> paths) {
-  if (job_ != nullptr) job_->progress.cancel();
   auto job = std::make_shared<Job>();
   job->kind = Job::Kind::kDocument;
   job->what = paths.empty() ? std::string() : paths.front().filename().string();
@@ -88,7 +88,6 @@ void Loader::open(std::vector<std::filesystem::path> paths) {
 }
 
 void Loader::open_point(std::shared_ptr<const SweepModel> sweep, std::size_t point_index) {
-  if (job_ != nullptr) job_->progress.cancel();
   auto job = std::make_shared<Job>();
   job->kind = Job::Kind::kDocument;
   job->what = sweep->results.points.at(point_index).value;

@@ -6,10 +6,16 @@
 
 #include <fmt/format.h>
 
+#include "reports/format.h"
 #include "viewer/draw/marks.h"
 #include "viewer/draw/text.h"
 
 namespace steplens {
+
+TableCell absent_cell() {
+  return {.text = std::string(kNoNumber), .number = kAbsentNumber, .exact = " "};
+}
+
 namespace {
 
 // NaN is behind everything in both directions.

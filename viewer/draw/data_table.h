@@ -3,10 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
 #include <imgui.h>
 
 #include "viewer/draw/theme.h"
@@ -28,6 +31,21 @@ struct TableCell {
   std::string exact;  // For CSV; empty: `text`.
   ImU32 colour = 0;   // 0: the theme's text.
 };
+
+/// What sorts last.
+inline constexpr double kAbsentNumber = std::numeric_limits<double>::quiet_NaN();
+
+/// Where there is no number.
+TableCell absent_cell();
+
+/// `format` makes the text of the value.
+template <class Value, class Format>
+TableCell number_cell(const std::optional<Value>& value, Format format) {
+  if (!value) return absent_cell();
+  return {.text = format(*value),
+          .number = static_cast<double>(*value),
+          .exact = fmt::format("{}", *value)};
+}
 
 struct TableRow {
   std::vector<TableCell> cells;  // One a column.

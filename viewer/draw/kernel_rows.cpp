@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,7 +12,6 @@
 namespace steplens {
 namespace {
 
-constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kShareColumn = 4;
 constexpr std::size_t kChangeColumn = 4;
 constexpr std::size_t kChangeBarColumn = 5;
@@ -22,10 +20,6 @@ TableCell duration_cell(double duration_ns) {
   return {.text = format_duration_ns(duration_ns),
           .number = duration_ns,
           .exact = fmt::format("{:.1f}", duration_ns)};
-}
-
-TableCell absent_cell() {
-  return {.text = std::string(kNoNumber), .number = kAbsent, .exact = " "};
 }
 
 TableCell count_cell(double count) {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,7 +25,6 @@ namespace steplens {
 namespace {
 
 constexpr float kDetailUnits = 168;
-constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
 enum ColumnIndex : std::size_t {
   kArm,
@@ -66,14 +64,6 @@ std::vector<TableColumn> columns_for(const Results& results) {
            .tooltip = "Model FLOP/s utilisation, causal attention counted once"}};
 }
 
-template <class Value, class Format>
-TableCell number_cell(const std::optional<Value>& value, Format format) {
-  if (!value) return {.text = std::string(kNoNumber), .number = kAbsent, .exact = " "};
-  return {.text = format(*value),
-          .number = static_cast<double>(*value),
-          .exact = fmt::format("{}", *value)};
-}
-
 std::string proof_text(const ArmResult& arm) {
   if (arm.reference.empty() || !arm.is_applicable) return std::string(kNoNumber);
   switch (arm.proof) {
@@ -87,11 +77,9 @@ TableRow row_of(const ArmResult& arm, const Results& results, const Theme& theme
   TableRow row = {.id = arm.name,
                   .is_dimmed = !arm.is_applicable,
                   .is_pinned = arm.reference.empty() && arm.is_applicable};
-  const std::optional<std::int64_t> peak =
-      arm.peak_allocated_bytes ? arm.peak_allocated_bytes : arm.peak_rss_bytes;
   row.cells.resize(kMfu + 1);
   row.cells[kArm] = {.text = arm.name};
-  row.cells[kBar] = {.number = arm.effect_ratio.value_or(kAbsent)};
+  row.cells[kBar] = {.number = arm.effect_ratio.value_or(kAbsentNumber)};
   row.cells[kEffect] = number_cell(arm.effect_ratio, [&](double) { return effect_text(arm); });
   row.cells[kVerdict] = {
       .text =
@@ -105,8 +93,9 @@ TableRow row_of(const ArmResult& arm, const Results& results, const Theme& theme
   row.cells[kTokens] = number_cell(arm.valid_tokens_per_s, format_rate);
   row.cells[kStep] = number_cell(arm.step_wall_ns, format_duration_ns);
   row.cells[kP] = number_cell(results.aa ? arm.p_value : arm.p_adjusted, format_p);
-  row.cells[kPeak] = number_cell(
-      peak, [](std::int64_t bytes) { return format_bytes(static_cast<double>(bytes)); });
+  row.cells[kPeak] = number_cell(peak_bytes_of(arm), [](std::int64_t bytes) {
+    return format_bytes(static_cast<double>(bytes));
+  });
   row.cells[kMfu] = number_cell(arm.mfu_causal_ratio, format_percent);
   return row;
 }

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,7 +26,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 constexpr float kFactsUnits = 370;
 
 struct Fact {
@@ -142,7 +140,7 @@ bool has_gpu_samples(const Bundle& bundle) {
 TableCell sample_cell(const json& samples, const char* key) {
   const auto found = samples.find(key);
   if (found == samples.end() || !found->is_number()) {
-    return {.text = std::string(kNoNumber), .number = kAbsent, .exact = " "};
+    return absent_cell();
   }
   return {.text = format_by_key(key, *found),
           .number = found->get<double>(),
@@ -170,7 +168,7 @@ TableRow block_row(std::size_t index, const BlockEntry& entry, const BlockRecord
                      .number = duration_s,
                      .exact = fmt::format("{}", duration_s)};
   };
-  TableCell step = {.text = std::string(kNoNumber), .number = kAbsent, .exact = " "};
+  TableCell step = absent_cell();
   if (block.steps.size() > 0) {
     const double step_ns = mean_step_wall_ns(block);
     step = {.text = format_duration_ns(step_ns),
@@ -186,7 +184,7 @@ TableRow block_row(std::size_t index, const BlockEntry& entry, const BlockRecord
       {.text = entry.arm},
       {.text = std::string(name_of(entry.kind)), .colour = theme.muted},
       {.text = is_in_round ? fmt::format("{}", entry.round_index + 1) : std::string(kNoNumber),
-       .number = is_in_round ? entry.round_index : kAbsent},
+       .number = is_in_round ? entry.round_index : kAbsentNumber},
       {.text = std::string(name_of(entry.status)),
        .colour = entry.status == BlockStatus::kOk ? theme.muted : theme.warning},
       step,

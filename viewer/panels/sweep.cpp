@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,16 +22,9 @@ namespace steplens {
 namespace {
 
 constexpr float kMinPlotUnits = 180;
-constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 constexpr std::array<const char*, 3> kMeasures = {"Change", "Tokens/s", "Peak memory"};
 enum MeasureIndex : std::size_t { kChange, kTokens, kPeak };
-
-std::optional<double> peak_bytes_of(const ArmResult& arm) {
-  const std::optional<std::int64_t>& bytes =
-      arm.peak_allocated_bytes ? arm.peak_allocated_bytes : arm.peak_rss_bytes;
-  return bytes ? std::optional(static_cast<double>(*bytes)) : std::nullopt;
-}
 
 // One measure of one arm at one value; absent where nothing is to be drawn.
 std::optional<SweepPlot::Point> point_of(const ArmResult& arm, std::size_t measure) {
@@ -50,9 +42,9 @@ std::optional<SweepPlot::Point> point_of(const ArmResult& arm, std::size_t measu
       if (!arm.valid_tokens_per_s) return std::nullopt;
       return SweepPlot::Point{.y = *arm.valid_tokens_per_s};
     default: {
-      const std::optional<double> bytes = peak_bytes_of(arm);
+      const std::optional<std::int64_t> bytes = peak_bytes_of(arm);
       if (!bytes) return std::nullopt;
-      return SweepPlot::Point{.y = *bytes / kGiB};
+      return SweepPlot::Point{.y = static_cast<double>(*bytes) / kGiB};
     }
   }
 }
@@ -66,14 +58,9 @@ std::string tooltip_of(const SweepResults& results, const SweepPoint& point, con
     text += fmt::format("\n{} tokens/s", format_rate(*arm.valid_tokens_per_s));
   }
   if (const auto bytes = peak_bytes_of(arm)) {
-    text += fmt::format("\n{} at the peak", format_bytes(*bytes));
+    text += fmt::format("\n{} at the peak", format_bytes(static_cast<double>(*bytes)));
   }
   return text + "\nClick to open this value's matrix";
-}
-
-const ArmResult* baseline_of(const SweepPoint& point) {
-  const auto it = std::ranges::find(point.results.arms, true, &ArmResult::is_baseline);
-  return it == point.results.arms.end() ? nullptr : &*it;
 }
 
 std::vector<TableColumn> columns_for(const SweepResults& results) {
@@ -98,10 +85,12 @@ std::vector<TableColumn> columns_for(const SweepResults& results) {
 }
 
 TableCell effect_cell(const ArmResult* arm, const VerdictRule& rule, const Theme& theme) {
-  if (arm == nullptr) return {.text = std::string(kNoNumber), .number = kAbsent, .exact = " "};
+  if (arm == nullptr) return absent_cell();
   if (!arm->effect_ratio) {
-    return {
-        .text = verdict_text(*arm, rule), .number = kAbsent, .exact = " ", .colour = theme.muted};
+    return {.text = verdict_text(*arm, rule),
+            .number = kAbsentNumber,
+            .exact = " ",
+            .colour = theme.muted};
   }
   const bool is_proven = arm->verdict == Verdict::kFaster || arm->verdict == Verdict::kSlower;
   return {.text = is_proven ? effect_text(*arm)
@@ -113,16 +102,13 @@ TableCell effect_cell(const ArmResult* arm, const VerdictRule& rule, const Theme
 
 TableRow row_of(const SweepResults& results, const SweepPoint& point, const Theme& theme) {
   TableRow row = {.id = point.value, .is_dimmed = !point.is_measured};
-  row.cells.push_back({.text = point.value, .number = point.position.value_or(kAbsent)});
-  const ArmResult* baseline = baseline_of(point);
-  const auto number = [](std::optional<double> value, auto format) -> TableCell {
-    if (!value) return {.text = std::string(kNoNumber), .number = kAbsent, .exact = " "};
-    return {.text = format(*value), .number = *value, .exact = fmt::format("{}", *value)};
-  };
-  row.cells.push_back(
-      number(baseline == nullptr ? std::nullopt : baseline->valid_tokens_per_s, format_rate));
-  row.cells.push_back(
-      number(baseline == nullptr ? std::nullopt : peak_bytes_of(*baseline), format_bytes));
+  row.cells.push_back({.text = point.value, .number = point.position.value_or(kAbsentNumber)});
+  const auto as_bytes = [](std::int64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
+  const ArmResult* baseline = baseline_of(point.results);
+  row.cells.push_back(baseline == nullptr ? absent_cell()
+                                          : number_cell(baseline->valid_tokens_per_s, format_rate));
+  row.cells.push_back(baseline == nullptr ? absent_cell()
+                                          : number_cell(peak_bytes_of(*baseline), as_bytes));
   for (const std::string& arm : results.arms) {
     row.cells.push_back(effect_cell(find_arm(point.results, arm), point.results.rule, theme));
   }

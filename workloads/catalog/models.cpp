@@ -18,9 +18,8 @@ constexpr ModelShape kGpt2Small = {.num_layers = 12,
                                    .ffn_width = 2048,
                                    .vocab_size = 50304};
 
-// Touvron et al., "Llama 2", section 2.2. With 100 steps, a model of this width and four rows a
-// step sees gradient norms above 100 and its loss turns chaotic: equal maths could not be told any
-// more.
+// Touvron et al., "Llama 2", section 2.2. Models of this width need them: once a loss is chaotic,
+// equal maths cannot be told from other.
 constexpr std::int64_t kLlamaNumLrWarmupSteps = 2000;
 constexpr std::int64_t kLlamaNumLrTotalSteps = 500'000;
 
