@@ -248,6 +248,8 @@ constexpr ConfigField kFields[] = {
     SL_ENUM("mlp", mlp, Operators, "SwiGLU between the MLP's matrix products", kOperators),
     SL_ENUM("loss", loss, Operators, "LM head and cross-entropy", kOperators),
     SL_ENUM("embedding", embedding, Operators, "backward pass of the embedding", kOperators),
+    SL_ENUM("residual", residual, Operators,
+            "residual add: an operator of its own, or in the product before it", kOperators),
     SL_ENUM("gemm", gemm, Gemm, "who chooses the algorithm of each matrix product",
             "heuristic | tuned"),
     SL_SWITCH("graph", graph, "whole step captured in one CUDA graph"),

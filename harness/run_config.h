@@ -62,6 +62,7 @@ struct RunConfig {
   Operators mlp = Operators::kAten;        // SwiGLU between the MLP's matrix products.
   Operators loss = Operators::kAten;       // LM head and cross-entropy.
   Operators embedding = Operators::kAten;  // Backward pass of the embedding.
+  Operators residual = Operators::kAten;   // Fused: products add the residual stream themselves.
   Gemm gemm = Gemm::kHeuristic;            // Algorithm of each matrix product.
   bool graph = false;                      // Whole step captured in one CUDA graph.
   Compile compile = Compile::kOff;         // Forward and backward as a package of AOTInductor.

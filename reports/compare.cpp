@@ -21,11 +21,9 @@ struct Sample {
   double degrees_of_freedom = 0;
 };
 
-std::vector<double> log_rates(const Bundle& bundle, std::string_view arm) {
+std::vector<double> all_log_rates(const Bundle& bundle, std::string_view arm) {
   std::vector<double> values;
-  for (const BlockRecord* block : usable_blocks(bundle, arm)) {
-    values.push_back(std::log(valid_tokens_per_s(*block)));
-  }
+  for (const auto& [round_index, rate] : log_rates(bundle, arm)) values.push_back(rate);
   return values;
 }
 
@@ -176,7 +174,8 @@ ArmComparison compare_arm(const Bundle& baseline, const ArmResult& baseline_row,
   ArmComparison arm{.name = baseline_row.name,
                     .baseline_verdict = baseline_row.verdict,
                     .candidate_verdict = candidate_row.verdict};
-  add_rates(log_rates(baseline, arm.name), log_rates(candidate, arm.name), options.confidence, arm);
+  add_rates(all_log_rates(baseline, arm.name), all_log_rates(candidate, arm.name),
+            options.confidence, arm);
   if (baseline_row.effect_ratio && candidate_row.effect_ratio) {
     arm.effect_ratio_ratio = *candidate_row.effect_ratio / *baseline_row.effect_ratio;
   }

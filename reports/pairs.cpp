@@ -1,7 +1,7 @@
 #include "reports/pairs.h"
 
 #include <algorithm>
-#include <map>
+#include <cmath>
 #include <numeric>
 
 namespace steplens {
@@ -49,6 +49,14 @@ std::vector<const BlockRecord*> usable_blocks(const Bundle& bundle, std::string_
     blocks.push_back(block);
   }
   return blocks;
+}
+
+LogRates log_rates(const Bundle& bundle, std::string_view arm) {
+  LogRates rates;
+  for (const BlockRecord* block : usable_blocks(bundle, arm)) {
+    rates[block->round_index] = std::log(valid_tokens_per_s(*block));
+  }
+  return rates;
 }
 
 std::vector<BlockPair> block_pairs(const Bundle& bundle, const Arm& arm) {

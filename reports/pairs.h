@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,10 @@ std::string_view why_unusable(const BlockRecord& block);
 /// The throughput blocks of one arm that may enter an estimate, in round order: complete rounds
 /// only, status ok, not superseded. Pointers into `bundle`.
 std::vector<const BlockRecord*> usable_blocks(const Bundle& bundle, std::string_view arm);
+
+/// Natural logarithm of an arm's valid tokens/s, by round: of its usable blocks.
+using LogRates = std::map<int, double>;
+LogRates log_rates(const Bundle& bundle, std::string_view arm);
 
 /// One pair for each round in which both `arm` and its reference have a usable block, in round
 /// order. Empty for an arm without a reference.

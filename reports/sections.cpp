@@ -7,6 +7,7 @@ std::vector<Part> summary_parts(const ReportInput& input);
 std::vector<Part> advice_parts(const ReportInput& input);
 std::vector<Part> effects_parts(const ReportInput& input);
 std::vector<Part> matrix_parts(const ReportInput& input);
+std::vector<Part> programs_parts(const ReportInput& input);
 std::vector<Part> aa_parts(const ReportInput& input);
 std::vector<Part> interactions_parts(const ReportInput& input);
 std::vector<Part> breakdown_parts(const ReportInput& input);
@@ -37,6 +38,7 @@ std::span<const Section> all_sections() {
       {"summary", "In a sentence each", &summary_parts},
       {"effects", "Effects", &effects_parts},
       {"matrix", "Matrix", &matrix_parts},
+      {"programs", "Beside other programs", &programs_parts},
       {"interactions", "Which switches help each other", &interactions_parts},
       {"aa", "A/A: the program against itself", &aa_parts},
       {"advice", "What to do next", &advice_parts},

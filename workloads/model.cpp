@@ -29,6 +29,7 @@
 #include "workloads/fused/loss.h"
 #include "workloads/fused/mlp.h"
 #include "workloads/fused/norm.h"
+#include "workloads/fused/residual.h"
 #include "workloads/fused/rope.h"
 #include "workloads/ranges.h"
 
@@ -56,6 +57,8 @@ at::Tensor ResidualStream::sum() const {
 }
 
 Model::Model(const RunConfig& config) : config_(config) {
+  // Dropout acts on what is added, before it is.
+  SL_CHECK(config.residual == Operators::kAten || config.dropout == 0);
   const ModelShape& shape = config.shape;
   const at::Device device(config.device == Device::kCuda ? at::kCUDA : at::kCPU,
                           config.device == Device::kCuda ? 0 : -1);
@@ -147,9 +150,13 @@ DropoutSite Model::dropout_site(std::size_t layer_index, std::int64_t half) cons
           .step_index = step_index_};
 }
 
-ResidualStream Model::added(const at::Tensor& x_BTC, const at::Tensor& branch_BTC,
-                            const DropoutSite& site) const {
-  const ResidualStream stream = {.x_BTC = x_BTC, .pending_BTC = branch_BTC, .dropout = site};
+ResidualStream Model::added(const at::Tensor& x_BTC, const at::Tensor& in_BTK,
+                            const at::Tensor& weight_CK, const DropoutSite& site) const {
+  if (config_.residual == Operators::kFused) {
+    return {.x_BTC = residual_linear(x_BTC, in_BTK, weight_CK, config_.gemm)};
+  }
+  const ResidualStream stream = {
+      .x_BTC = x_BTC, .pending_BTC = linear(in_BTK, weight_CK), .dropout = site};
   if (config_.norm == Operators::kFused) return stream;
   return {.x_BTC = stream.sum()};
 }
@@ -199,12 +206,12 @@ ResidualStream Model::block(std::size_t layer_index, const ResidualStream& strea
   {
     const Normed normed = norm(stream, weights[0]);
     const ScopedRange attention_range("attention");
-    middle = added(normed.x_BTC, linear(attention(normed.h_BTC, weights[1]), weights[2]),
+    middle = added(normed.x_BTC, attention(normed.h_BTC, weights[1]), weights[2],
                    dropout_site(layer_index, 0));
   }
   const Normed normed = norm(middle, weights[3]);
   const ScopedRange mlp("mlp");
-  return added(normed.x_BTC, linear(gated(linear(normed.h_BTC, weights[4])), weights[5]),
+  return added(normed.x_BTC, gated(linear(normed.h_BTC, weights[4])), weights[5],
                dropout_site(layer_index, 1));
 }
 

@@ -44,9 +44,9 @@ struct ResidualStream {
 /// first, w2 (C, F); norm (C), head (V, C). With weights=bf16_master the matrices are bf16, rounded
 /// from the same draws, and so is the residual stream.
 ///
-/// The config says by whose kernels norms, rotary embedding, MLP, loss and the embedding's backward
-/// pass run: ATen's or those of workloads/fused; and whether cuBLAS or a measurement chooses the
-/// algorithms of the matrix products.
+/// The config says by whose kernels norms, rotary embedding, MLP, residual adds, loss and the
+/// embedding's backward pass run: ATen's or those of workloads/fused; and whether cuBLAS or a
+/// measurement chooses the algorithms of the matrix products.
 class Model {
  public:
   /// Draws the weights from one generator seeded with `config.seed` on the run's device: matrices
@@ -95,9 +95,9 @@ class Model {
                        const LossWeight& weight) const;
   // Of the block's attention (half 0) or MLP (1) in this pass.
   DropoutSite dropout_site(std::size_t layer_index, std::int64_t half) const;
-  // x + dropped out branch: at once, or left to the next norm.
-  ResidualStream added(const at::Tensor& x_BTC, const at::Tensor& branch_BTC,
-                       const DropoutSite& site) const;
+  // x + dropped out in W^T: in the product, at once after it, or left to the next norm.
+  ResidualStream added(const at::Tensor& x_BTC, const at::Tensor& in_BTK,
+                       const at::Tensor& weight_CK, const DropoutSite& site) const;
   at::Tensor rotate(const at::Tensor& x_BHTD) const;
 
   RunConfig config_;

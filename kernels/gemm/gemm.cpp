@@ -99,7 +99,7 @@ struct GemmTable::State {
     const cublasStatus_t status = cublasLtCreate(&handle);
     if (status != CUBLAS_STATUS_SUCCESS) {
       throw DeviceError(
-          fmt::format("gemm=tuned: cublasLtCreate returned {}", cublasLtGetStatusName(status)));
+          fmt::format("gemm: cublasLtCreate returned {}", cublasLtGetStatusName(status)));
     }
     device = device_name();
     file = folder / fmt::format("{}-cublaslt{}.json", folder_name_of(device), cublasLtGetVersion());
@@ -146,18 +146,19 @@ struct GemmTable::State {
   // `args.shape` with the pointers' alignment.
   const Entry& entry_of(const GemmArgs& args, cudaStream_t stream) {
     const std::string name = name_of(args.shape);
-    Entry& entry = entries[name];
+    Entry& entry = (args.is_tuned ? entries : untuned_entries)[name];
     if (!entry.plan) {
       check_shape(args.shape);
       entry.plan = std::make_unique<GemmPlan>(handle, args.shape);
-      const auto it = known.find(name);
+      const auto it = args.is_tuned ? known.find(name) : known.end();
       if (it != known.end() && entry.plan->takes(it->second.value)) {
         entry.algorithm = it->second;
         return entry;
       }
       entry.algorithm.value = entry.plan->candidates().front();
     }
-    if (entry.algorithm.is_measured() || entry.algorithm.num_candidates > 0) return entry;
+    const bool was_tried = entry.algorithm.is_measured() || entry.algorithm.num_candidates > 0;
+    if (was_tried || !args.is_tuned) return entry;
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     SL_CUDA(cudaStreamIsCapturing(stream, &capture));
     if (capture != cudaStreamCaptureStatusNone) return entry;
@@ -174,7 +175,7 @@ struct GemmTable::State {
   std::string device;
   cublasLtHandle_t handle = nullptr;
   std::map<std::string, GemmAlgorithm> known;  // As in the file.
-  std::unordered_map<std::string, Entry> entries;
+  std::unordered_map<std::string, Entry> entries, untuned_entries;
   mutable std::mutex mutex;
 };
 
@@ -183,7 +184,7 @@ GemmTable::~GemmTable() = default;
 
 void GemmTable::run(const GemmArgs& given, cudaStream_t stream) {
   GemmArgs args = given;
-  args.shape.alignment_bytes = alignment_of({args.a, args.b, args.c});
+  args.shape.alignment_bytes = alignment_of({args.a, args.b, args.r, args.c});
   const std::scoped_lock lock(state_->mutex);
   const Entry& entry = state_->entry_of(args, stream);
   const cublasStatus_t status = entry.plan->run(args, entry.algorithm.value, stream);

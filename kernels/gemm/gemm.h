@@ -16,8 +16,8 @@ namespace steplens {
 /// cuBLASLt does not ask for more.
 inline constexpr std::int64_t kMaxGemmAlignmentBytes = 256;
 
-/// What decides which algorithm is fastest for a product C = A B or C += A B of row-major matrices
-/// without gaps: A (M, K), B (K, N), C (M, N).
+/// What decides which algorithm is fastest for a product C = A B or C = R + A B of row-major
+/// matrices without gaps: A (M, K), B (K, N), R and C (M, N).
 struct GemmShape {
   std::int64_t M = 0;
   std::int64_t N = 0;
@@ -26,9 +26,9 @@ struct GemmShape {
   bool is_b_transposed = false;                     // B lies as (N, K): a linear layer's weight.
   ElementType type = ElementType::kFloat32;         // Of A and B.
   ElementType output_type = ElementType::kFloat32;  // Of C; sums are fp32 whatever it is.
-  bool is_added = false;                            // C += A B. The sum is rounded once.
+  bool is_added = false;                            // C = R + A B. The sum is rounded once.
   bool is_tf32 = false;  // fp32 operands may lose 13 bits of their mantissas.
-  std::int64_t alignment_bytes = kMaxGemmAlignmentBytes;  // Of all three pointers, at least.
+  std::int64_t alignment_bytes = kMaxGemmAlignmentBytes;  // Of all pointers, at least.
 
   bool operator==(const GemmShape&) const = default;
 };
@@ -36,16 +36,17 @@ struct GemmShape {
 /// "4096x768x32768 tn bfloat16": M x N x K, whether A and B are transposed, the types.
 std::string name_of(const GemmShape& shape);
 
-std::int64_t flops(const GemmShape& shape);  // 2 M N K.
-std::int64_t minimum_bytes(
-    const GemmShape& shape);  // A and B read once, C written (and read) once.
+std::int64_t flops(const GemmShape& shape);          // 2 M N K.
+std::int64_t minimum_bytes(const GemmShape& shape);  // A, B and R read once, C written once.
 
 struct GemmArgs {
   GemmShape shape;  // Its alignment is found from the pointers.
   const void* a = nullptr;
   const void* b = nullptr;
+  const void* r = nullptr;  // Of an added product, of C's type; null: C itself, C += A B.
   void* c = nullptr;
   void* workspace = nullptr;  // kGemmWorkspaceBytes; shared by products of one stream.
+  bool is_tuned = true;       // Else by the algorithm that cuBLASLt's heuristic puts first.
 };
 
 /// As much as cuBLAS takes on this generation of GPUs.
@@ -55,7 +56,7 @@ inline constexpr std::size_t kGemmWorkspaceBytes = std::size_t{32} << 20;
 /// one that cuBLASLt's heuristic puts first.
 ///
 /// A shape that is met for the first time is measured where it stands: each algorithm that the
-/// heuristic offers runs on the very operands (an added product on a buffer of zeros), then the
+/// heuristic offers runs on the very operands (C += A B on a buffer of zeros), then the
 /// fastest four and the heuristic's first again in turns of 0.1 s, so that the power limit, under
 /// which a training step runs, has its say. The first stays unless another's median is 0.5 %
 /// faster. That takes 1.5 s a large shape; during the capture of a graph, or without memory for the
@@ -76,9 +77,9 @@ class GemmTable {
   /// DeviceError if no algorithm of cuBLASLt takes the product.
   void run(const GemmArgs& args, cudaStream_t stream);
 
-  /// What this process has run: table file, and per shape the algorithm's tile, stages and split,
-  /// the times of the heuristic's choice and of the one taken, how many were tried, and whether it
-  /// was measured at all.
+  /// The tuned products that this process has run: table file, and per shape the algorithm's tile,
+  /// stages and split, the times of the heuristic's choice and of the one taken, how many were
+  /// tried, and whether it was measured at all.
   nlohmann::json facts() const;
 
  private:

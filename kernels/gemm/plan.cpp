@@ -41,7 +41,7 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Zeros for an added product to be added to; null if there is no memory.
+// Zeros for a product to be added to in place; null if there is no memory.
 class ZeroBuffer {
  public:
   ZeroBuffer(std::size_t bytes, cudaStream_t stream) {
@@ -106,7 +106,7 @@ class Stopwatch {
 }  // namespace
 
 void throw_gemm_error(const GemmShape& shape, const char* call, cublasStatus_t status) {
-  throw DeviceError(fmt::format("gemm=tuned, product {}: {} returned {}", name_of(shape), call,
+  throw DeviceError(fmt::format("gemm: product {}: {} returned {}", name_of(shape), call,
                                 cublasLtGetStatusName(status)));
 }
 
@@ -192,14 +192,15 @@ cublasStatus_t GemmPlan::run(const GemmArgs& args, const cublasLtMatmulAlgo_t& a
                              cudaStream_t stream) const {
   const float one = 1;
   const float beta = shape_.is_added ? 1 : 0;
-  return cublasLtMatmul(handle_, operation_, &one, args.b, b_, args.a, a_, &beta, args.c, c_,
-                        args.c, c_, &algorithm, args.workspace, kGemmWorkspaceBytes, stream);
+  const void* added = args.r != nullptr ? args.r : args.c;
+  return cublasLtMatmul(handle_, operation_, &one, args.b, b_, args.a, a_, &beta, added, c_, args.c,
+                        c_, &algorithm, args.workspace, kGemmWorkspaceBytes, stream);
 }
 
 GemmAlgorithm GemmPlan::measure(const GemmArgs& args, cudaStream_t stream) const {
   GemmArgs own = args;
   std::unique_ptr<ZeroBuffer> zeros;
-  if (shape_.is_added) {
+  if (shape_.is_added && args.r == nullptr) {
     zeros = std::make_unique<ZeroBuffer>(
         static_cast<std::size_t>(shape_.M * shape_.N * element_bytes(shape_.output_type)), stream);
     own.c = zeros->data();

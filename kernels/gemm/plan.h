@@ -38,7 +38,7 @@ class GemmPlan {
                      cudaStream_t stream) const;
 
   /// Measures all candidates on the operands of `args`, whose C is left as it is if the product is
-  /// added. Not during a capture.
+  /// added to it. Not during a capture.
   GemmAlgorithm measure(const GemmArgs& args, cudaStream_t stream) const;
 
  private:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,16 +11,6 @@
 
 namespace steplens {
 namespace {
-
-using LogRates = std::map<int, double>;  // By round.
-
-LogRates log_rates(const Bundle& bundle, std::string_view arm) {
-  LogRates rates;
-  for (const BlockRecord* block : usable_blocks(bundle, arm)) {
-    rates[block->round_index] = std::log(valid_tokens_per_s(*block));
-  }
-  return rates;
-}
 
 // A pair with one number a round.
 struct Contrast {

@@ -94,13 +94,22 @@ void add_memory(const Blocks& blocks, ArmResult& row) {
   if (!row.peak_rss_bytes) row.peak_rss_bytes = samples("peak_rss_bytes");
 }
 
+// The worker's host begins to sample while the last warm-up step is still on the device, which is
+// about a step more than is measured: the energy of the window is taken in proportion.
+double measured_share_of_window(const BlockRecord& block) {
+  const double window_ns = number_at(block.samples, "duration_ns").value_or(0);
+  const auto measured_ns = static_cast<double>(block.measured_wall_ns);
+  return window_ns > 0 && measured_ns > 0 ? measured_ns / window_ns : 1;
+}
+
 // Energy of the GPUs that were read, and the tokens that went through them. A block of several
 // ranks has rank 0's samples; bundles before the rows of ranks had energies know of no other GPU.
 void add_energy(const BlockRecord& block, double& energy_j, std::int64_t& num_tokens) {
   const auto own = number_at(block.samples, "energy_j");
+  const double share = measured_share_of_window(block);
   if (block.world_size == 1) {
     if (!own) return;
-    energy_j += *own;
+    energy_j += share * *own;
     num_tokens += sum_of(block.steps.num_valid_tokens);
     return;
   }
@@ -110,7 +119,7 @@ void add_energy(const BlockRecord& block, double& energy_j, std::int64_t& num_to
     if (!energy && number_at(row, "rank") == 0.0) energy = own;
     const auto tokens = number_at(row, "num_valid_tokens");
     if (!energy || !tokens) continue;
-    energy_j += *energy;
+    energy_j += share * *energy;
     num_tokens += std::llround(*tokens);
   }
 }

@@ -11,6 +11,7 @@
 #include "reports/format.h"
 #include "reports/guards.h"
 #include "reports/pairs.h"
+#include "reports/results/step_swing.h"
 
 namespace steplens {
 namespace {
@@ -86,6 +87,33 @@ void warn_about_warmup(const Bundle& bundle, std::vector<std::string>& warnings)
   }
 }
 
+// At the power limit for more than half of the time.
+bool is_power_limited(const ArmResult& row) {
+  const auto it = row.throttle_shares.find("sw_power_cap");
+  return it != row.throttle_shares.end() && it->second > 0.5;
+}
+
+void warn_about_swings(const Bundle& bundle, const Results& results,
+                       std::vector<std::string>& warnings) {
+  std::vector<std::string> arms;
+  bool is_at_power_limit = false;
+  for (const ArmResult& row : results.arms) {
+    const std::optional<StepSwing> swing = find_step_swing(usable_blocks(bundle, row.name));
+    if (!swing) continue;
+    arms.push_back(fmt::format("{} (step {}: +{}; mean step: +{})", row.name, swing->step_index + 1,
+                               format_percent(swing->excess_ratio),
+                               format_percent(swing->mean_excess_ratio)));
+    is_at_power_limit = is_at_power_limit || is_power_limited(row);
+  }
+  if (arms.empty()) return;
+  warnings.push_back(fmt::format(
+      "The same measured step is longer than the block's median step in every round: {}. The "
+      "device was not in a steady state{}. More warm-up steps (--warmup) let it settle; more "
+      "measured steps (--steps) weigh it less.",
+      fmt::join(arms, ", "),
+      is_at_power_limit ? "; under a power limit clocks swing in the first seconds of load" : ""));
+}
+
 }  // namespace
 
 std::vector<std::string> result_warnings(const Bundle& bundle,
@@ -123,6 +151,7 @@ std::vector<std::string> result_warnings(const Bundle& bundle,
     }
   }
   warn_about_warmup(bundle, warnings);
+  warn_about_swings(bundle, results, warnings);
   warn_about_clocks(bundle, warnings);
   warnings.insert(warnings.end(), manifest.notes.begin(), manifest.notes.end());
   return warnings;

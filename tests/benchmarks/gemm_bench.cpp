@@ -1,11 +1,12 @@
 // The matrix products of a training step at the shapes of two models, bf16 with sums in fp32: by
-// the algorithm that cuBLASLt's heuristic puts first, and by the one that gemm=tuned takes. A:
-// 32768 rows, d 768, ffn 2048, V 50304 (124M parameters); B: 16384 rows, d 2048, ffn 5632, V 32000
-// (1B). The loss takes its rows in chunks of 8192. Operands are random: zeros draw less power, and
-// a product of this size runs into the power limit. Times are those of the GPU, between events
-// around 20 launches of one CUDA graph, as long without a pause as --benchmark_min_time says: give
-// it 1 s to see what holds in a step. peak_share_ratio is against the fastest algorithm on 8192 x
-// 8192 x 8192, timed in the same process.
+// the algorithm that cuBLASLt's heuristic puts first, and by the one that gemm=tuned takes; those
+// that end a branch also as residual=fused runs them (forward_added). A: 32768 rows, d 768, ffn
+// 2048, V 50304 (124M parameters); B: 16384 rows, d 2048, ffn 5632, V 32000 (1B). The loss takes
+// its rows in chunks of 8192. Operands are random: zeros draw less power, and a product of this
+// size runs into the power limit. Times are those of the GPU, between events around 20 launches of
+// one CUDA graph, as long without a pause as --benchmark_min_time says: give it 1 s to see what
+// holds in a step. peak_share_ratio is against the fastest algorithm on 8192 x 8192 x 8192, timed
+// in the same process.
 
 #include <algorithm>
 #include <cstdlib>
@@ -44,6 +45,7 @@ class Product {
              .b = buffers_.random(shape.type, shape.K * shape.N),
              .c = buffers_.empty(shape.M * shape.N * element_bytes(shape.output_type)),
              .workspace = buffers_.empty(kGemmWorkspaceBytes)};
+    if (shape.is_added) args_.r = buffers_.random(shape.output_type, shape.M * shape.N);
   }
   cublasLtMatmulAlgo_t heuristic() const { return plan_.candidates().front(); }
   cublasLtMatmulAlgo_t tuned() const { return plan_.measure(args_, nullptr).value; }
@@ -105,15 +107,24 @@ void add(const std::string& name, const GemmShape& shape) {
 }
 
 // A linear layer of `num_in` to `num_out` channels on `num_rows` rows: its product forward and the
-// two backward.
+// two backward; where it ends a branch, forward with the residual add too.
 void add_layer(const std::string& name, std::int64_t num_rows, std::int64_t num_in,
-               std::int64_t num_out) {
+               std::int64_t num_out, bool ends_branch = false) {
   add(name + "/forward", {.M = num_rows,
                           .N = num_out,
                           .K = num_in,
                           .is_b_transposed = true,
                           .type = kB,
                           .output_type = kB});
+  if (ends_branch) {
+    add(name + "/forward_added", {.M = num_rows,
+                                  .N = num_out,
+                                  .K = num_in,
+                                  .is_b_transposed = true,
+                                  .type = kB,
+                                  .output_type = kB,
+                                  .is_added = true});
+  }
   add(name + "/input_gradient",
       {.M = num_rows, .N = num_in, .K = num_out, .type = kB, .output_type = kB});
   add(name + "/weight_gradient", {.M = num_out,
@@ -134,9 +145,9 @@ const bool is_registered = [] {
        {Model{"A", 32768, 768, 2048, 50304}, Model{"B", 16384, 2048, 5632, 32000}}) {
     const std::string prefix = std::string("gemm/") + model;
     add_layer(prefix + "/wqkv", num_rows, d_model, 3 * d_model);
-    add_layer(prefix + "/wo", num_rows, d_model, d_model);
+    add_layer(prefix + "/wo", num_rows, d_model, d_model, /*ends_branch=*/true);
     add_layer(prefix + "/w13", num_rows, d_model, 2 * ffn_width);
-    add_layer(prefix + "/w2", num_rows, ffn_width, d_model);
+    add_layer(prefix + "/w2", num_rows, ffn_width, d_model, /*ends_branch=*/true);
     add_layer(prefix + "/head_chunk", kChunkRows, d_model, vocab_size);
   }
   return true;

@@ -86,6 +86,7 @@ TEST(AllToggles, LevelsForAGpuOrSeveralRanksSayWhyNotOnOneCpu) {
                                            "mlp=fused",
                                            "loss=fused",
                                            "embedding=fused",
+                                           "residual=fused",
                                            "gemm=tuned",
                                            "precision=tf32",
                                            "precision=bf16",
@@ -173,8 +174,9 @@ TEST(WhyNot, KeepsOurKernelsOutOfACompiledPackage) {
   config.compile = Compile::kAoti;
   config.optimizer = Optimizer::kMultiTensor;
   EXPECT_EQ(why_not(config), "");
-  for (Operators RunConfig::* const part : {&RunConfig::norm, &RunConfig::rope, &RunConfig::mlp,
-                                            &RunConfig::loss, &RunConfig::embedding}) {
+  for (Operators RunConfig::* const part :
+       {&RunConfig::norm, &RunConfig::rope, &RunConfig::mlp, &RunConfig::loss,
+        &RunConfig::embedding, &RunConfig::residual}) {
     config.*part = Operators::kFused;
     EXPECT_NE(why_not(config).find("compile=aoti"), std::string_view::npos);
     config.*part = Operators::kAten;

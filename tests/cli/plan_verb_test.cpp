@@ -18,7 +18,8 @@ TEST(PlanVerb, PredictsThePeaksOfEveryPublishedArm) {
   for (const char* bundle :
        {"h200-gpt2-124m", "h200-gpt2-124m-toggles", "h200-gpt2-124m-beside-torch",
         "h200-gpt2-124m-reproduced", "h200-aa20-graph", "h200-reducer", "h200-tracing-graph",
-        "h200x2-gpt2-124m"}) {
+        "h200x2-gpt2-124m", "h200-gpt2-124m-frameworks", "h200-llama-1b-frameworks",
+        "h200x2-gpt2-124m-frameworks", "h200x2-llama-1b"}) {
     const CliResult result = world.run({"plan", "--check", published(bundle), "--json"});
     ASSERT_EQ(result.exit_code, 0) << bundle << ": " << result.out << result.err;
     for (const nlohmann::json& arm : nlohmann::json::parse(result.out)) {

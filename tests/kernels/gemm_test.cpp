@@ -20,6 +20,11 @@ namespace {
 constexpr ElementType kF = ElementType::kFloat32;
 constexpr ElementType kB = ElementType::kBfloat16;
 
+struct Way {
+  bool is_separate = false;  // Of an added product: R is not C.
+  bool is_tuned = true;
+};
+
 class Gemm : public testing::Test {
  protected:
   void SetUp() override {
@@ -45,7 +50,8 @@ class Gemm : public testing::Test {
   }
 
   // Runs the product twice, the first time measured, and compares both.
-  void check(GemmTable& table, const GemmShape& shape, std::int64_t misalignment = 0) {
+  void check(GemmTable& table, const GemmShape& shape, std::int64_t misalignment = 0,
+             Way way = {}) {
     SCOPED_TRACE(name_of(shape) + " misaligned by " + std::to_string(misalignment));
     const auto a = random_values(shape.M * shape.K, shape.type, 1);
     const auto b = random_values(shape.K * shape.N, shape.type, 2);
@@ -56,13 +62,19 @@ class Gemm : public testing::Test {
     for (int i = 0; i < 2; ++i) {
       DeviceTensor nans(shape.output_type, shape.M * shape.N, misalignment);
       DeviceTensor values(shape.output_type, c, misalignment);
-      DeviceTensor& device_c = shape.is_added ? values : nans;
+      const bool is_in_place = shape.is_added && !way.is_separate;
+      DeviceTensor& device_c = is_in_place ? values : nans;
       table.run({.shape = shape,
                  .a = device_a.data(),
                  .b = device_b.data(),
+                 .r = way.is_separate ? values.data() : nullptr,
                  .c = device_c.data(),
-                 .workspace = workspace_},
+                 .workspace = workspace_,
+                 .is_tuned = way.is_tuned},
                 nullptr);
+      if (way.is_separate) {
+        EXPECT_EQ(relative_norm(values.values(), c), 0) << "R is only read";
+      }
       // Products of bf16 are exact in fp32, and so are sums of few; TF32 has 10 bits of mantissa.
       const double limit = shape.output_type == kB ? std::ldexp(1.0, -8)
                            : shape.is_tf32         ? std::ldexp(1.0, -10)
@@ -94,9 +106,13 @@ TEST_F(Gemm, MatchesTheReferenceWhateverTheLayoutTypeAndSize) {
       shape.is_tf32 = false;
       shape.is_added = true;
       check(table, shape);
+      check(table, shape, 0, {.is_separate = true});
       shape.type = kB;
       check(table, shape);
+      check(table, shape, 0, {.is_separate = true});
       shape.output_type = kB;
+      check(table, shape, 0, {.is_separate = true});
+      check(table, shape, /*misalignment=*/1, {.is_separate = true, .is_tuned = false});
       shape.is_added = false;
       check(table, shape);
       check(table, shape, /*misalignment=*/1);
@@ -137,6 +153,17 @@ TEST_F(Gemm, TakesTheChoicesOfTheFileAndMakesADamagedOneAnew) {
   GemmTable table(folder_.path());
   check(table, shape);
   EXPECT_EQ(read_json(file).at("products").size(), 1U);
+}
+
+TEST_F(Gemm, TakesTheHeuristicsFirstUnmeasuredWhereNotTuned) {
+  GemmTable table(folder_.path());
+  const GemmShape shape{.M = 256, .N = 128, .K = 64, .type = kB, .output_type = kB};
+  check(table, shape, 0, {.is_tuned = false});
+  EXPECT_TRUE(table.facts().at("products").empty());
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+  check(table, shape);
+  check(table, shape, 0, {.is_tuned = false});
+  EXPECT_EQ(table.facts().at("products").size(), 1U);
 }
 
 TEST_F(Gemm, MeasuresNothingWhileAGraphIsCaptured) {

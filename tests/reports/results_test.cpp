@@ -356,6 +356,17 @@ TEST(ComputeResults, TakesMediansOfMemoryAndSharesOfSums) {
   EXPECT_DOUBLE_EQ(*arm.data_wait_ratio, 0.01);
 }
 
+// Sampling begins a step early: 5 steps' energy for 4 measured ones.
+TEST(ComputeResults, TakesOfTheEnergyWhatTheMeasuredStepsUsed) {
+  BundleBuilder builder;
+  for (int r = 0; r < 3; ++r) builder.add_round({{"baseline", kStepNs}});
+  builder.edit_blocks("baseline", [](BlockRecord& block) {
+    block.samples = {{"energy_j", 10.0}, {"duration_ns", 5 * kStepNs}};
+  });
+  EXPECT_DOUBLE_EQ(*row(compute_results(builder.bundle()), "baseline").energy_per_token_j,
+                   8.0 / 4000);
+}
+
 TEST(ComputeResults, DividesTheEnergyOfRanksByTheTokensOfTheirGpus) {
   BundleBuilder builder;
   for (int r = 0; r < 3; ++r) builder.add_round({{"baseline", kStepNs}});

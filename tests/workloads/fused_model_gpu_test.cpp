@@ -43,6 +43,7 @@ RunConfig all_fused(RunConfig config) {
   config.mlp = Operators::kFused;
   config.loss = Operators::kFused;
   config.embedding = Operators::kFused;
+  if (config.dropout == 0) config.residual = Operators::kFused;
   config.optimizer = Optimizer::kMultiTensor;
   config.gemm = Gemm::kTuned;
   return config;
@@ -124,6 +125,8 @@ TEST_F(FusedModel, FollowsAtenInFp32OneSwitchAtATimeAndAllTogether) {
   check("mlp", [](RunConfig& c) { c.mlp = Operators::kFused; });
   check("loss", [](RunConfig& c) { c.loss = Operators::kFused; });
   check("embedding", [](RunConfig& c) { c.embedding = Operators::kFused; });
+  check("residual", [](RunConfig& c) { c.residual = Operators::kFused; });
+  check("residual and norm", [](RunConfig& c) { c.residual = c.norm = Operators::kFused; });
   check("optimizer", [](RunConfig& c) { c.optimizer = Optimizer::kMultiTensor; });
   check("gemm", [](RunConfig& c) { c.gemm = Gemm::kTuned; });
   check("all", [](RunConfig& c) { c = all_fused(c); });
@@ -141,6 +144,9 @@ TEST_F(FusedModel, FollowsAtenInBf16WithBothKindsOfWeights) {
   const RunConfig baseline = nano(Precision::kBf16);
   const BlockRecord reference = run(baseline);
   expect_same_maths(run(all_fused(baseline)), reference, "all");
+  RunConfig residual = baseline;
+  residual.residual = Operators::kFused;
+  expect_same_maths(run(residual), reference, "residual");
   RunConfig weights = baseline;
   weights.weights = Weights::kBf16Master;
   expect_same_maths(run(weights), reference, "weights");
@@ -192,6 +198,7 @@ TEST_F(FusedModel, CountsWhatItLaunches) {
   EXPECT_EQ(count("fused_norms"), 2 * 9 * num_micro_steps);
   EXPECT_EQ(count("fused_ropes"), 2 * 4 * num_micro_steps);
   EXPECT_EQ(count("fused_mlps"), 2 * 4 * num_micro_steps);
+  EXPECT_EQ(count("fused_residuals"), 2 * 4 * num_micro_steps);
   EXPECT_EQ(count("fused_losses"), num_micro_steps);
   EXPECT_EQ(count("fused_embedding_gradients"), num_micro_steps);
   // Four matrices a block and the head, each one product forward and two back.

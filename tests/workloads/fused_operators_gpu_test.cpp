@@ -30,6 +30,7 @@
 #include "workloads/fused/loss.h"
 #include "workloads/fused/mlp.h"
 #include "workloads/fused/norm.h"
+#include "workloads/fused/residual.h"
 #include "workloads/fused/rope.h"
 
 namespace steplens {
@@ -296,6 +297,43 @@ TEST_F(FusedOperators, TunedLinearCastsUnderAutocastAndSkipsWhatNeedsNoGradient)
   expect_near(actual, expected, at::kBFloat16, "autocast");
   EXPECT_EQ(weight.grad().scalar_type(), at::kFloat);
   expect_near(weight.grad(), weight2.grad(), at::kBFloat16, "gradient of the weight");
+}
+
+TEST_F(FusedOperators, ResidualLinearAddsInTheProduct) {
+  struct Case {
+    at::ScalarType stream, operands;
+    Gemm gemm;
+  };
+  for (const auto& [stream_type, type, gemm] :
+       {Case{at::kFloat, at::kFloat, Gemm::kHeuristic}, Case{at::kFloat, at::kFloat, Gemm::kTuned},
+        Case{at::kBFloat16, at::kBFloat16, Gemm::kHeuristic},
+        Case{at::kBFloat16, at::kBFloat16, Gemm::kTuned},
+        Case{at::kFloat, at::kBFloat16, Gemm::kHeuristic},
+        Case{at::kFloat, at::kBFloat16, Gemm::kTuned}}) {
+    for (const auto& [num_inputs, num_outputs] : {std::pair{64, 48}, std::pair{33, 17}}) {
+      const std::string name = std::string(c10::toString(stream_type)) + " + " +
+                               c10::toString(type) + ", " + std::to_string(num_inputs) +
+                               (gemm == Gemm::kTuned ? ", tuned" : "");
+      const at::Tensor stream = random({3, 11, num_outputs}, stream_type);
+      const at::Tensor x = random({3, 11, num_inputs}, type);
+      const at::Tensor weight = random({num_outputs, num_inputs}, type, 0.1);
+      const at::Tensor before = stream.detach().clone();
+      const at::Tensor actual = residual_linear(stream, x, weight, gemm);
+      EXPECT_EQ(actual.scalar_type(), stream_type) << name;
+      EXPECT_TRUE(stream.detach().equal(before)) << name;
+      const at::Tensor stream2 = twin(stream);
+      const at::Tensor x2 = twin(x);
+      const at::Tensor weight2 = twin(weight);
+      const at::Tensor expected = stream2 + at::matmul(x2, weight2.t());
+      expect_near(actual, expected, stream_type, name);
+      const at::Tensor dy = at::randn(actual.sizes(), options()).to(stream_type);
+      actual.backward(dy);
+      expected.backward(dy.to(at::kDouble));
+      EXPECT_TRUE(stream.grad().equal(dy)) << name;
+      expect_near(x.grad(), x2.grad(), type, name + ", dx");
+      expect_near(weight.grad(), weight2.grad(), type, name + ", dweight");
+    }
+  }
 }
 
 TEST_F(FusedOperators, EmbeddingSumsTheGradientsOfEachToken) {

@@ -162,6 +162,10 @@ inline constexpr EvidenceRule kEmbeddingEvidence[] = {
     {"aten", Device::kCuda, kEmbeddingBackward, Claim::kPresent},
     {"aten", Device::kCuda, "trace.embedding_fused", Claim::kAbsent},
 };
+inline constexpr EvidenceRule kResidualEvidence[] = {
+    {"fused", Device::kCuda, "fused_residuals", Claim::kPresent},
+    {"aten", Device::kCuda, "fused_residuals", Claim::kAbsent},
+};
 inline constexpr EvidenceRule kGemmEvidence[] = {
     {"tuned", Device::kCuda, "tuned_gemms", Claim::kPresent},
     {"tuned", Device::kCuda, "aten::mm", Claim::kFewerThanReference},

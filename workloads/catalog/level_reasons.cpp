@@ -51,6 +51,13 @@ std::string_view no_fused_operators(const RunConfig& config) {
              : "";
 }
 
+std::string_view no_fused_residual(const RunConfig& config) {
+  if (config.dropout > 0) {
+    return "residual=fused adds inside of the product, before dropout could act; set dropout=0";
+  }
+  return no_fused_operators(config);
+}
+
 std::string_view no_tuned_gemm(const RunConfig& config) {
   if (config.device != Device::kCuda) return needs_cuda(config);
   return config.precision == Precision::kFp16

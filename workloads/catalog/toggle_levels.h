@@ -98,6 +98,12 @@ inline constexpr Level kEmbedding[] = {
     operators_level<&RunConfig::embedding, Operators::kAten>(),
     operators_level<&RunConfig::embedding, Operators::kFused>(),
 };
+inline constexpr Level kResidual[] = {
+    {.name = "aten", .apply = [](RunConfig& c) { c.residual = Operators::kAten; }},
+    {.name = "fused",
+     .apply = [](RunConfig& c) { c.residual = Operators::kFused; },
+     .why_not = reasons::no_fused_residual},
+};
 inline constexpr Level kGemm[] = {
     {.name = "heuristic", .apply = [](RunConfig& c) { c.gemm = Gemm::kHeuristic; }},
     {.name = "tuned",

@@ -33,9 +33,9 @@ std::string_view why_not(const RunConfig& config) {
     }
     if (config.norm != Operators::kAten || config.rope != Operators::kAten ||
         config.mlp != Operators::kAten || config.loss != Operators::kAten ||
-        config.embedding != Operators::kAten) {
+        config.embedding != Operators::kAten || config.residual != Operators::kAten) {
       return "compile=aoti makes kernels of its own from ATen's operators; take norm, rope, mlp, "
-             "loss and embedding=aten";
+             "loss, embedding and residual=aten";
     }
     if (config.gemm != Gemm::kHeuristic) {
       return "compile=aoti makes its own matrix products; take gemm=heuristic";

@@ -23,9 +23,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The process's table and its workspace on each stream. Never destroyed: at exit the driver may be
+// The process's table and a workspace on each stream. Never destroyed: at exit the driver may be
 // gone before they are.
-struct TunedProducts {
+struct Products {
   GemmTable table{cache_folder_of("STEPLENS_GEMM_TABLES", "gemm")};
   std::map<cudaStream_t, at::Tensor> workspaces;
   std::mutex mutex;
@@ -41,8 +41,8 @@ struct TunedProducts {
   }
 };
 
-TunedProducts& tuned_products() {
-  static auto* const products = new TunedProducts;
+Products& own_products() {
+  static auto* const products = new Products;
   return *products;
 }
 
@@ -58,14 +58,24 @@ Operand operand_of(const at::Tensor& matrix) {
   return {.data = matrix.data_ptr(), .is_transposed = is_transposed};
 }
 
-void tuned_mm_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool is_added) {
+void count_product(const at::Tensor& a, bool is_tf32) {
+  count_event(a.scalar_type() == at::kBFloat16 ? "matmuls_bf16"
+              : is_tf32                        ? "matmuls_tf32"
+                                               : "matmuls_fp32");
+}
+
+// By cuBLASLt. `residual` may be undefined: out = a b, or out += a b.
+void own_mm_out(Gemm gemm, at::Tensor& out, const at::Tensor& residual, const at::Tensor& a,
+                const at::Tensor& b, bool is_added) {
   TORCH_CHECK(out.is_contiguous() && a.size(1) == b.size(0) && out.size(0) == a.size(0) &&
               out.size(1) == b.size(1) && a.scalar_type() == b.scalar_type());
+  TORCH_CHECK(!residual.defined() || (residual.is_contiguous() && residual.sizes() == out.sizes() &&
+                                      residual.scalar_type() == out.scalar_type()));
   const Operand left = operand_of(a);
   const Operand right = operand_of(b);
   const bool is_tf32 = a.scalar_type() == at::kFloat && at::globalContext().allowTF32CuBLAS();
   const cudaStream_t stream = current_stream();
-  TunedProducts& products = tuned_products();
+  Products& products = own_products();
   products.table.run({.shape = {.M = a.size(0),
                                 .N = b.size(1),
                                 .K = a.size(1),
@@ -73,17 +83,22 @@ void tuned_mm_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, boo
                                 .is_b_transposed = right.is_transposed,
                                 .type = element_type_of(a),
                                 .output_type = element_type_of(out),
-                                .is_added = is_added,
+                                .is_added = is_added || residual.defined(),
                                 .is_tf32 = is_tf32},
                       .a = left.data,
                       .b = right.data,
+                      .r = pointer_of(residual),
                       .c = out.data_ptr(),
-                      .workspace = products.workspace(stream, out.options())},
+                      .workspace = products.workspace(stream, out.options()),
+                      .is_tuned = gemm == Gemm::kTuned},
                      stream);
-  count_event("tuned_gemms");
-  count_event(a.scalar_type() == at::kBFloat16 ? "matmuls_bf16"
-              : is_tf32                        ? "matmuls_tf32"
-                                               : "matmuls_fp32");
+  if (gemm == Gemm::kTuned) count_event("tuned_gemms");
+  count_product(a, is_tf32);
+}
+
+void tuned_mm_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
+                  bool is_added = false) {
+  own_mm_out(Gemm::kTuned, out, {}, a, b, is_added);
 }
 
 void aten_mm_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool is_added) {
@@ -99,15 +114,13 @@ void aten_mm_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool
   }
 }
 
-at::Tensor rows_of(const at::Tensor& x_K) { return x_K.reshape({-1, x_K.size(-1)}).contiguous(); }
-
 struct TunedLinear : torch::autograd::Function<TunedLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x_K,
                             const at::Tensor& weight_in) {
     const at::Tensor x_MK = rows_of(x_K);
     const at::Tensor weight_NK = weight_in.contiguous();
     at::Tensor y_MN = at::empty({x_MK.size(0), weight_NK.size(0)}, x_MK.options());
-    tuned_mm_out(y_MN, x_MK, weight_NK.t(), /*is_added=*/false);
+    tuned_mm_out(y_MN, x_MK, weight_NK.t());
     context->save_for_backward({x_MK, weight_NK});
     std::vector<std::int64_t> sizes = x_K.sizes().vec();
     sizes.back() = weight_NK.size(0);
@@ -122,14 +135,14 @@ struct TunedLinear : torch::autograd::Function<TunedLinear> {
     variable_list result(2);
     if (context->needs_input_grad(0)) {
       at::Tensor dx_MK = at::empty_like(x_MK);
-      tuned_mm_out(dx_MK, dy_MN, weight_NK, /*is_added=*/false);
+      tuned_mm_out(dx_MK, dy_MN, weight_NK);
       std::vector<std::int64_t> sizes = gradients.front().sizes().vec();
       sizes.back() = x_MK.size(1);
       result[0] = dx_MK.view(sizes);
     }
     if (context->needs_input_grad(1)) {
       result[1] = at::empty_like(weight_NK);
-      tuned_mm_out(result[1], dy_MN.t(), x_MK, /*is_added=*/false);
+      tuned_mm_out(result[1], dy_MN.t(), x_MK);
     }
     return result;
   }
@@ -146,6 +159,11 @@ void mm_out_by(Gemm gemm, at::Tensor& out, const at::Tensor& a, const at::Tensor
   }
 }
 
+void add_mm_out_by(Gemm gemm, at::Tensor& out, const at::Tensor& residual, const at::Tensor& a,
+                   const at::Tensor& b) {
+  own_mm_out(gemm, out, residual, a, b, /*is_added=*/true);
+}
+
 at::Tensor tuned_linear(const at::Tensor& x_K, const at::Tensor& weight_NK) {
   if (!at::autocast::is_autocast_enabled(at::kCUDA)) return TunedLinear::apply(x_K, weight_NK);
   const at::ScalarType type = at::autocast::get_autocast_dtype(at::kCUDA);
@@ -153,6 +171,6 @@ at::Tensor tuned_linear(const at::Tensor& x_K, const at::Tensor& weight_NK) {
                             at::autocast::cached_cast(type, weight_NK, at::kCUDA));
 }
 
-nlohmann::json tuned_gemm_facts() { return tuned_products().table.facts(); }
+nlohmann::json tuned_gemm_facts() { return own_products().table.facts(); }
 
 }  // namespace steplens

@@ -16,6 +16,12 @@ namespace steplens {
 void mm_out_by(Gemm gemm, at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
                bool is_added = false);
 
+/// out = residual + a b, the sum rounded once, by one kernel of cuBLASLt that reads the residual in
+/// its epilogue; `out` and the residual have no gaps and one type. Operands and types as above; the
+/// algorithm is cuBLASLt's first choice or the measured one. On a GPU.
+void add_mm_out_by(Gemm gemm, at::Tensor& out, const at::Tensor& residual, const at::Tensor& a,
+                   const at::Tensor& b);
+
 /// x W^T with gemm=tuned, forward and both products of the backward pass: (..., K) and (N, K) give
 /// (..., N). Under autocast both are cast as at::linear casts them. Differentiable once.
 at::Tensor tuned_linear(const at::Tensor& x_K, const at::Tensor& weight_NK);

@@ -23,6 +23,11 @@ inline ElementType element_type_of(const at::Tensor& tensor) {
 
 inline cudaStream_t current_stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
 
+/// (..., K) as (M, K), without gaps.
+inline at::Tensor rows_of(const at::Tensor& x_K) {
+  return x_K.reshape({-1, x_K.size(-1)}).contiguous();
+}
+
 /// Null for an undefined tensor.
 inline void* pointer_of(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.data_ptr() : nullptr;

@@ -7,6 +7,7 @@
 #include <ATen/ops/mul.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "harness/head_chunks.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "workloads/evidence.h"
 #include "workloads/fused/gemm.h"

@@ -1,24 +1,11 @@
 #pragma once
 
-#include <cstdint>
-
 #include <ATen/core/Tensor.h>
 
 #include "harness/run_config.h"
 #include "workloads/loss_weight.h"
 
 namespace steplens {
-
-/// Equal pieces of `num_rows` rows, the last perhaps shorter, each of at most kMaxHeadRows.
-struct RowChunks {
-  std::int64_t num_chunks = 0;
-  std::int64_t rows_per_chunk = 0;
-};
-RowChunks head_chunks(std::int64_t num_rows);
-
-/// Rows whose logits exist at a time: enough for large products, and at a vocabulary of 50,304
-/// their logits take 0.8 GB in bf16.
-inline constexpr std::int64_t kMaxHeadRows = 8192;
 
 /// weight.factor x the sum of the cross-entropies of h W^T over all positions whose target is not
 /// -100: fp32 scalar.
