@@ -1,19 +1,23 @@
 #include "harness/cli/plan_verb.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ostream.h>
+#include <fmt/ranges.h>
 
 #include "harness/batch_plan.h"
 #include "harness/bundle.h"
 #include "harness/byte_size.h"
 #include "harness/cli/experiment_flags.h"
 #include "harness/cli/text_table.h"
+#include "harness/config_text.h"
 #include "harness/error.h"
 
 namespace steplens {
@@ -24,6 +28,7 @@ struct PlanFlags {
   std::optional<std::string> memory;
   std::optional<std::int64_t> global_batch;
   std::optional<std::string> from;
+  std::optional<std::string> arm;
   std::optional<std::string> check;
   bool is_json = false;
 };
@@ -90,17 +95,18 @@ void print_parts(const MemoryPlan& plan) {
   std::cout << aligned(rows);
 }
 
-std::string command_of(const BatchChoice& choice) {
-  return fmt::format(
-      "steplens matrix --device {} --model {}{} --set global_batch={} --set sequence_length={} "
-      "--set accumulation={} --set checkpoint={}",
-      name_of(choice.config.device), choice.config.model,
-      choice.config.world_size > 1 ? fmt::format(" --ranks {}", choice.config.world_size) : "",
-      choice.config.global_batch_size, choice.config.sequence_length,
-      choice.config.num_accumulation, name_of(choice.config.checkpoint));
+// With every setting in which the config is another than its model's own `baseline`.
+std::string command_of(const RunConfig& config, const RunConfig& baseline) {
+  std::string command =
+      fmt::format("steplens matrix --device {} --model {}", name_of(config.device), config.model);
+  if (config.world_size > 1) command += fmt::format(" --ranks {}", config.world_size);
+  for (const auto& [key, value] : settings_beside(config, baseline)) {
+    command += fmt::format(" --set {}={}", key, value);
+  }
+  return command;
 }
 
-int print_plan(const BatchPlan& plan, bool is_json) {
+int print_plan(const BatchPlan& plan, const RunConfig& baseline, bool is_json) {
   if (is_json) {
     std::cout << to_json(plan).dump(2) << '\n';
     return plan.best ? kExitOk : kExitFailed;
@@ -115,7 +121,7 @@ int print_plan(const BatchPlan& plan, bool is_json) {
   fmt::print(std::cout, "\n* {}, checkpoint={}\n\n", batch_arithmetic(best.config),
              name_of(best.config.checkpoint));
   print_parts(best.memory);
-  fmt::print(std::cout, "\nRun: {}\n", command_of(best));
+  fmt::print(std::cout, "\nRun: {}\n", command_of(best.config, baseline));
   return kExitOk;
 }
 
@@ -193,22 +199,57 @@ int print_check(const std::vector<CheckedArm>& arms, bool is_json) {
   return worst <= 0.05 ? kExitOk : kExitFailed;
 }
 
+// What --arm names: an arm of the bundle that --from names. Absent without --arm.
+std::optional<RunConfig> config_of_arm(const PlanFlags& flags) {
+  if (!flags.arm) return std::nullopt;
+  if (!flags.from) {
+    throw ConfigError(
+        fmt::format("arm={}: is an arm of a bundle; name that with --from", *flags.arm));
+  }
+  if (flags.experiment.model || flags.experiment.device) {
+    throw ConfigError(
+        fmt::format("arm={}: says model and device; leave out --model and --device", *flags.arm));
+  }
+  const Manifest manifest = open_bundle(*flags.from).manifest;
+  std::vector<std::string> names;
+  for (const Arm& arm : manifest.arms) {
+    if (!arm.command.empty()) continue;  // Other programs: their memory is not modelled.
+    if (arm.name == *flags.arm) return arm.config;
+    names.push_back(arm.name);
+  }
+  throw ConfigError(fmt::format("arm={}: is no arm of {} that can be planned; there are: {}",
+                                *flags.arm, *flags.from, fmt::join(names, ", ")));
+}
+
 int run(const PlanFlags& flags, CliContext& context) {
   if (flags.check) return print_check(check_bundle(*flags.check), flags.is_json);
   if (!flags.memory) throw ConfigError("memory: name what there is, such as --memory 80GiB");
   const std::int64_t memory_bytes = parse_byte_size("memory", *flags.memory);
   Experiment experiment = experiment_of(flags.experiment);
+  const std::optional<RunConfig> of_arm = config_of_arm(flags);
+  if (of_arm) {
+    experiment.device = name_of(of_arm->device);
+    experiment.model = of_arm->model;
+    if (!experiment.ranks) experiment.ranks = static_cast<int>(of_arm->world_size);
+  }
   // Planning is for a GPU that need not be here.
   if (!experiment.device) experiment.device = "cuda";
   if (!experiment.model) experiment.model = "gpt2-124m";
   const std::unique_ptr<Machine> machine = context.make_machine();
+  const RunConfig baseline =
+      baseline_of({.model = experiment.model, .device = experiment.device}, context, *machine);
+  if (of_arm) {
+    std::vector<std::pair<std::string, std::string>> settings = settings_beside(*of_arm, baseline);
+    std::ranges::move(experiment.settings, std::back_inserter(settings));  // Later ones win.
+    experiment.settings = std::move(settings);
+  }
   RunConfig config = baseline_of(experiment, context, *machine);
   if (flags.global_batch) config.global_batch_size = *flags.global_batch;
   config.num_accumulation = 1;
   bool holds_checkpoint = false;
   for (const auto& [key, value] : experiment.settings) {
     if (key == "checkpoint") holds_checkpoint = true;
-    if (key == "accumulation") {
+    if (key == "accumulation" && !of_arm) {
       throw ConfigError("set: accumulation is what a plan finds; leave it out");
     }
   }
@@ -219,7 +260,7 @@ int run(const PlanFlags& flags, CliContext& context) {
     std::cerr << "steplens: from: no arm of the same model, precision and attention was measured "
                  "there, so steps have no predicted time\n";
   }
-  return print_plan(plan, flags.is_json);
+  return print_plan(plan, baseline, flags.is_json);
 }
 
 }  // namespace
@@ -231,6 +272,7 @@ void add_plan_verb(CLI::App& app, CliContext& context, int& exit_code) {
   verb->footer(
       "Example:\n"
       "  steplens plan --model gpt2-124m --memory 80GiB --global-batch 512 --from runs/first\n"
+      "  steplens plan --memory 80GiB --global-batch 512 --from runs/first --arm graph=on\n"
       "  steplens plan --model llama-1b --memory 24GiB --set attention=cudnn\n"
       "  steplens plan --check runs/first     predictions beside the measured peaks\n"
       "\n"
@@ -247,6 +289,8 @@ void add_plan_verb(CLI::App& app, CliContext& context, int& exit_code) {
                    "rows per optimizer step (default: the model's)")
       ->check(CLI::PositiveNumber);
   verb->add_option("--from", flags->from, "bundle whose measured rates predict the step time");
+  verb->add_option("--arm", flags->arm,
+                   "plan for the settings of that arm of --from; --set changes them");
   verb->add_option("--check", flags->check, "compare predictions with a bundle's measured peaks");
   verb->add_flag("--json", flags->is_json, "print as JSON");
   verb->callback([flags, &context, &exit_code] { exit_code = run(*flags, context); });

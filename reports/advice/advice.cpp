@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "harness/config_text.h"
 #include "reports/format.h"
 #include "reports/matrix_table.h"
 
@@ -133,15 +134,12 @@ std::string test_command(const RunConfig* config, const std::string& toggle,
     const nlohmann::json value = field.get(*config);
     if (follows_from_model(field.name) || field.name == toggle) continue;
     if (!is_always_said(field.name) && value == field.get(defaults)) continue;
-    text += fmt::format(" --set {}={}", field.name,
-                        value.is_string() ? value.get<std::string>() : value.dump());
+    text += fmt::format(" --set {}={}", field.name, value_text(field, *config));
   }
   // The toggle's key stands where the arm has it: only the level is new.
   const ConfigField* field = find_config_field(toggle);
   if (field != nullptr && field->get(*config) != field->get(defaults)) {
-    const nlohmann::json value = field->get(*config);
-    text += fmt::format(" --set {}={}", toggle,
-                        value.is_string() ? value.get<std::string>() : value.dump());
+    text += fmt::format(" --set {}={}", toggle, value_text(*field, *config));
   }
   return text + fmt::format(" --toggles {}={} --rounds 6", toggle, level);
 }

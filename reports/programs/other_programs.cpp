@@ -22,7 +22,8 @@ const ArmResult* fastest_own(const Results& results) {
   const ArmResult* fastest = nullptr;
   for (const ArmResult& arm : results.arms) {
     if (arm.is_external || !can_be_compared(arm)) continue;
-    if (fastest == nullptr || *arm.valid_tokens_per_s > *fastest->valid_tokens_per_s) {
+    if (fastest == nullptr ||
+        arm.valid_tokens_per_s.value_or(0) > fastest->valid_tokens_per_s.value_or(0)) {
       fastest = &arm;
     }
   }
@@ -41,6 +42,7 @@ OtherPrograms compare_programs(const Bundle& bundle, const Results& results) {
   if (own == nullptr) return {};
   OtherPrograms programs{.own_arm = own->name};
   const LogRates own_rates = log_rates(bundle, own->name);
+  const std::int64_t own_peak_bytes = own->peak_allocated_bytes.value_or(0);
   for (const ArmResult& other : results.arms) {
     if (!other.is_external || !can_be_compared(other)) continue;
     std::vector<double> log_ratios;
@@ -55,9 +57,9 @@ OtherPrograms compare_programs(const Bundle& bundle, const Results& results) {
                      .ratio = std::exp(estimate.mean_log_ratio),
                      .low_ratio = std::exp(estimate.low_log_ratio),
                      .high_ratio = std::exp(estimate.high_log_ratio)};
-    if (own->peak_allocated_bytes && other.peak_allocated_bytes.value_or(0) > 0) {
-      row.memory_ratio = static_cast<double>(*own->peak_allocated_bytes) /
-                         static_cast<double>(*other.peak_allocated_bytes);
+    const std::int64_t peak_bytes = other.peak_allocated_bytes.value_or(0);
+    if (own_peak_bytes > 0 && peak_bytes > 0) {
+      row.memory_ratio = static_cast<double>(own_peak_bytes) / static_cast<double>(peak_bytes);
     }
     programs.ratios.push_back(std::move(row));
   }

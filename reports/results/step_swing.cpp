@@ -46,7 +46,7 @@ std::optional<StepSwing> find_step_swing(const std::vector<const BlockRecord*>& 
     std::vector<double> column;
     column.reserve(rows.size());
     for (const std::vector<double>& row : rows) column.push_back(row[i]);
-    const double excess = *median_of(column);
+    const double excess = median_of(column).value_or(0);
     if (excess <= swing.excess_ratio) continue;
     swing = {.step_index = static_cast<std::int64_t>(i), .excess_ratio = excess};
     of_longest = std::move(column);
@@ -55,7 +55,7 @@ std::optional<StepSwing> find_step_swing(const std::vector<const BlockRecord*>& 
   std::ranges::sort(of_longest);
   const std::size_t may_differ = of_longest.size() >= kBlocksOfWhichOneMayDiffer ? 1 : 0;
   if (of_longest[may_differ] < kMinExcessInEach) return std::nullopt;
-  swing.mean_excess_ratio = *median_of(means);
+  swing.mean_excess_ratio = median_of(means).value_or(0);
   return swing;
 }
 

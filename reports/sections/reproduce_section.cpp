@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "harness/config_text.h"
 #include "harness/plan_syntax.h"
 #include "reports/section.h"
 
@@ -22,11 +23,6 @@ std::string quoted(const std::string& word) {
   std::string text = "'";
   for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
   return text + "'";
-}
-
-std::string value_of(const ConfigField& field, const RunConfig& config) {
-  const nlohmann::json value = field.get(config);
-  return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 // Keys that --device, --model and --ranks set, so that --set need not.
@@ -50,7 +46,7 @@ std::vector<std::string> settings_of(const RunConfig& config) {
   for (const ConfigField& field : config_fields()) {
     if (follows_from_model(field.name)) continue;
     if (!is_always_said(field.name) && field.get(config) == field.get(defaults)) continue;
-    words.push_back(fmt::format("--set {}={}", field.name, value_of(field, config)));
+    words.push_back(fmt::format("--set {}={}", field.name, value_text(field, config)));
   }
   return words;
 }
@@ -104,7 +100,7 @@ void add_cell(std::string_view name, Choices& grid) {
 std::string arm_with_settings(const Arm& arm, const RunConfig& baseline) {
   ExternalArmChoice choice{.name = arm.name};
   for (const std::string& key : differing_fields(baseline, arm.config)) {
-    choice.settings.emplace_back(key, value_of(*find_config_field(key), arm.config));
+    choice.settings.emplace_back(key, value_text(*find_config_field(key), arm.config));
   }
   return text_of(choice);
 }

@@ -55,6 +55,7 @@ REFUSALS_OF_ATTENTION = ["No available kernel", "No viable backend"]
 block_protocol.LOADED_AHEAD.append("torch._dynamo")  # Optimizers import it in their first step.
 WARNINGS = []  # Of this process, in order; see remember_warnings.
 FURTHER_REFUSALS = []  # Of the arm that runs this step: functions as why_unsupported is.
+BEFORE_BLOCK = []  # Of that arm: functions of the block, called before anything of it is made.
 NEEDED_MODULES = []  # Beside torch; their versions go into the environment.
 
 
@@ -372,6 +373,8 @@ def run_block(block, world=torch_ranks.Alone()):
         if reason := why(config):
             return block_protocol.end_as(record, "unsupported", reason)
     try:
+        for prepare in BEFORE_BLOCK:
+            prepare(block)
         BlockRun(block, record, world).run()
     except (token_data.DataError, block_protocol.UsageError):
         raise

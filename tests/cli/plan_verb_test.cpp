@@ -6,6 +6,7 @@ namespace steplens {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing_support::CliResult;
 using testing_support::CliWorld;
 
@@ -39,6 +40,48 @@ TEST(PlanVerb, NamesTheMicroBatchAndPredictsItsStep) {
   EXPECT_EQ(best["checkpoint"], "off");
   // 524,288 positions at the 300,600 a second that the baseline of that bundle reached.
   EXPECT_NEAR(best["step_ns"].get<double>() / 1e9, 524'288 / 300'600.0, 0.02);
+}
+
+// The command repeats what was planned, settings of an arm and of --set too.
+TEST(PlanVerb, PlansForTheSettingsOfAnArm) {
+  CliWorld world;
+  const std::vector<std::string> words = {"plan",
+                                          "--memory",
+                                          "80GiB",
+                                          "--global-batch",
+                                          "512",
+                                          "--from",
+                                          published("h200-gpt2-124m-frameworks"),
+                                          "--arm",
+                                          "best"};
+  const CliResult result = world.run(words);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("* global 512 = micro 128 x accumulation 4"));
+  const std::string command = result.out.substr(result.out.find("Run: "));
+  for (const char* setting :
+       {"--model gpt2-124m", "global_batch=512", "accumulation=4", "attention=cudnn", "norm=fused",
+        "weights=bf16_master", "optimizer=multi_tensor", "gemm=tuned", "graph=on"}) {
+    EXPECT_THAT(command, HasSubstr(setting));
+  }
+  EXPECT_THAT(command, Not(HasSubstr("precision="))) << "the model's own";
+  EXPECT_THAT(command, Not(HasSubstr("dataset="))) << "--data says";
+  // 512 rows of 1,024 positions at the 589,100 positions a second of that arm.
+  std::vector<std::string> as_json = words;
+  as_json.emplace_back("--json");
+  const nlohmann::json plan = nlohmann::json::parse(world.run(as_json).out);
+  EXPECT_NEAR(plan["choices"][plan["best"].get<std::size_t>()]["step_ns"].get<double>() / 1e9,
+              524'288 / 589'100.0, 0.001);
+  std::vector<std::string> changed = words;
+  changed.insert(changed.end(), {"--set", "graph=off"});
+  EXPECT_THAT(world.run(changed).out, Not(HasSubstr("graph=on")));
+
+  EXPECT_THAT(world.run({"plan", "--memory", "1GiB", "--arm", "best"}).err, HasSubstr("--from"));
+  std::vector<std::string> unknown = words;
+  unknown.back() = "torch-compile";
+  EXPECT_THAT(world.run(unknown).err, HasSubstr("arm=torch-compile: is no arm of"));
+  std::vector<std::string> twice = words;
+  twice.insert(twice.end(), {"--model", "nano"});
+  EXPECT_THAT(world.run(twice).err, HasSubstr("leave out --model"));
 }
 
 TEST(PlanVerb, SaysWhatNothingFitsInto) {

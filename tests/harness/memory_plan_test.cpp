@@ -193,7 +193,7 @@ TEST(PredictMemory, OfOneFusedOperatorLacksWhatItDoesNotKeep) {
   // 10 bytes a logit give way to a chunk of 8,192 rows, gradients of input and weight, losses.
   EXPECT_EQ(saved_by([](RunConfig& c) { c.loss = Operators::kFused; }),
             std::int64_t{32'768} * 50'304 * 10 - std::int64_t{8'192} * 50'304 * 2 -
-                32'768 * 2 * 768 - 50'304 * 4 * 768 - 4 * 32'768);
+                std::int64_t{32'768} * 2 * 768 - std::int64_t{50'304} * 4 * 768 - 4 * 32'768);
   EXPECT_EQ(saved_by([](RunConfig& c) { c.norm = Operators::kFused; }), 0);
 }
 

@@ -28,7 +28,8 @@ BundleBuilder with_programs() {
 
 void add_rounds(BundleBuilder& builder, int num_rounds) {
   for (int round = 0; round < num_rounds; ++round) {
-    const std::int64_t drift_ns = 4'000 * round;  // The machine slows down; pairs do not see it.
+    const std::int64_t drift_ns =
+        std::int64_t{4'000} * round;  // The machine slows down; pairs do not see it.
     builder.add_round({{"baseline", 1'000'000 + drift_ns},
                        {"optimizer=fused", 500'000 + drift_ns},
                        {"checkpoint=full", 1'200'000 + drift_ns},

@@ -23,8 +23,10 @@ BlockRecord block(const Steps& step_ns) {
 
 std::optional<StepSwing> swing_of(const std::vector<Steps>& blocks) {
   std::vector<BlockRecord> records;
+  records.reserve(blocks.size());
   for (const Steps& steps : blocks) records.push_back(block(steps));
   std::vector<const BlockRecord*> pointers;
+  pointers.reserve(records.size());
   for (const BlockRecord& record : records) pointers.push_back(&record);
   return find_step_swing(pointers);
 }
@@ -37,11 +39,12 @@ Steps sixth_is_longer(std::int64_t extra) {
 }
 
 TEST(StepSwing, IsTheStepThatIsLongerInEveryBlock) {
-  const auto swing = swing_of({sixth_is_longer(10), sixth_is_longer(8), sixth_is_longer(12)});
-  ASSERT_TRUE(swing.has_value());
-  EXPECT_EQ(swing->step_index, 5);
-  EXPECT_NEAR(swing->excess_ratio, 0.10, 1e-12);
-  EXPECT_NEAR(swing->mean_excess_ratio, 0.01, 1e-12);  // 10 of 1000.
+  const auto found = swing_of({sixth_is_longer(10), sixth_is_longer(8), sixth_is_longer(12)});
+  ASSERT_TRUE(found.has_value());
+  const StepSwing swing = found.value_or(StepSwing{});
+  EXPECT_EQ(swing.step_index, 5);
+  EXPECT_NEAR(swing.excess_ratio, 0.10, 1e-12);
+  EXPECT_NEAR(swing.mean_excess_ratio, 0.01, 1e-12);  // 10 of 1000.
 }
 
 TEST(StepSwing, IsNoChanceLengthOfOneBlock) {

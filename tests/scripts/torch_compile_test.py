@@ -100,6 +100,14 @@ class TorchCompileTest(CompileTest):
         self.assertEqual(evidence["spikes"]["lost_ns"], 0)
         self.assertGreater(record["compile_ns"], max(record["warmup"]["step_wall_ns"]))
         self.assertTrue(any((self.folder / "inductor" / "cpu-math").iterdir()))
+        # The cache is filled: the same block again needs no compile workers, and finds all in it.
+        if os.cpu_count() > 1:
+            self.assertGreater(evidence["num_compile_threads"], 1)
+        again = self.run_block("torch_compile_step.py", "torch-compile-reduce-overhead")
+        self.assertEqual(again["evidence"]["compile"]["num_compile_threads"], 1)
+        self.assertEqual(again["evidence"]["compile"]["num_cache_misses"], 0)
+        self.assertGreater(again["evidence"]["compile"]["num_cache_hits"], 0)
+        self.assert_same_maths(again, record)
 
     def test_changing_shapes_compile_in_the_steps(self):
         # Flash attention is one operator, so that each graph has fewer kernels to compile; shapes

@@ -81,7 +81,8 @@ constexpr Toggle kToggles[] = {
      .levels = levels::kEmbedding,
      .evidence = rules::kEmbeddingEvidence},
     {.name = "residual",
-     .summary = "residual add: an operator of its own, or in the matrix product before it",
+     .summary = "residual add: an operator of its own (with norm=fused in the norm), or in the "
+                "product before",
      .key = "residual",
      .levels = levels::kResidual,
      .evidence = rules::kResidualEvidence},
