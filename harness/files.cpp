@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "harness/error.h"
+#include "harness/json_text.h"
 
 namespace steplens {
 namespace {
@@ -99,9 +100,7 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
 }
 
 void write_json_atomically(const fs::path& path, const nlohmann::json& json) {
-  // Output of programs that died may hold any bytes: replace what is not UTF-8 instead of throwing.
-  write_file_atomically(path,
-                        json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_file_atomically(path, json_text(json));
 }
 
 void publish_folder(const fs::path& from, const fs::path& to) {

@@ -15,7 +15,7 @@ namespace steplens {
 /// (disk full, no permission); nothing is left behind then.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
-/// The same, JSON with an indent of 2 and a final newline.
+/// The same, as `json_text` has it.
 void write_json_atomically(const std::filesystem::path& path, const nlohmann::json& json);
 
 /// Renames folder `from` to `to` and fsyncs the parent. `to` must not exist.

@@ -145,16 +145,31 @@ def fit_for_bundle(value):
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def json_text(value, indent=0):
+    """As harness/json_text.h: an indent of 2, a list of numbers, words or nulls on one line."""
+    def lines(items, brackets):
+        inner = " " * (indent + 2)
+        return (f"{brackets[0]}\n" + ",\n".join(inner + item for item in items) +
+                f"\n{' ' * indent}{brackets[1]}")
+
+    if isinstance(value, dict) and value:
+        return lines((f"{json.dumps(key, ensure_ascii=False)}: {json_text(item, indent + 2)}"
+                      for key, item in sorted(value.items())), "{}")
+    if isinstance(value, list) and any(isinstance(item, (dict, list)) for item in value):
+        return lines((json_text(item, indent + 2) for item in value), "[]")
+    return json.dumps(value, allow_nan=False, ensure_ascii=False)
+
+
 def write_record(block, record):
     """Writes block.json under a temporary name, syncs, renames: it appears whole or not at all."""
     folder = pathlib.Path(block["output_folder"])
     rank = record["rank"]
     name = "block.json" if rank == 0 else f"block.rank{rank}.json"
-    text = json.dumps(fit_for_bundle(record), indent=2, allow_nan=False, sort_keys=True) + "\n"
+    text = json_text(fit_for_bundle(record)) + "\n"
     handle, temporary = tempfile.mkstemp(prefix=name + ".tmp-", dir=folder)
     try:
         os.fchmod(handle, 0o644)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
