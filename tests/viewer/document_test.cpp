@@ -139,6 +139,12 @@ TEST(OpenDocument, SaysWhatIsWrongWithAPath) {
   std::ofstream(folder.path() / "a.slt") << "x";
   EXPECT_THAT(error_of({folder.path() / "none"}), HasSubstr("none: does not exist"));
   EXPECT_THAT(error_of({folder.path() / "empty"}), HasSubstr("neither a bundle"));
+  // Steps of a recipe, and any other folder of runs.
+  write_sample_bundle(folder.path() / "recipe" / "02-attention");
+  write_sample_bundle(folder.path() / "recipe" / "01-precision");
+  EXPECT_THAT(error_of({folder.path() / "recipe"}),
+              HasSubstr("open one: " + (folder.path() / "recipe" / "01-precision").string() + ", " +
+                        (folder.path() / "recipe" / "02-attention").string()));
   EXPECT_THAT(error_of({folder.path() / "run", folder.path() / "a.slt"}),
               HasSubstr("a bundle or a sweep opens alone"));
   EXPECT_THAT(error_of({}), HasSubstr("nothing to open"));

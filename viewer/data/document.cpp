@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "harness/error.h"
 #include "reports/matrix_table.h"
@@ -20,6 +21,17 @@ struct KnownPath {
   fs::path path;  // Folder of the bundle or sweep, or the trace file.
 };
 
+// The bundles in a folder, by name.
+std::vector<std::string> bundles_in(const fs::path& folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (fs::exists(entry.path() / "manifest.json", error)) paths.push_back(entry.path().string());
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
 KnownPath recognised(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -28,6 +40,10 @@ KnownPath recognised(const fs::path& path) {
     if (fs::exists(path / "manifest.json", error)) return {PathKind::kBundle, path};
     if (is_sweep(path)) return {PathKind::kSweep, path};
     if (fs::exists(path / kTraceFileName, error)) return {PathKind::kTrace, path / kTraceFileName};
+    if (const std::vector<std::string> bundles = bundles_in(path); !bundles.empty()) {
+      throw ConfigError(fmt::format("{}: holds several bundles, as a recipe does; open one: {}",
+                                    path.string(), fmt::join(bundles, ", ")));
+    }
     throw ConfigError(fmt::format(
         "{}: neither a bundle (no manifest.json in it) nor a sweep (no {}) nor a traced block "
         "(no {})",
