@@ -113,9 +113,8 @@ constexpr Metric kMetrics[] = {
     // ---- Machine. ----
     {"energy_per_token_j", kArmRecord, "J per 1000 tokens", "J",
      "Energy of the GPU a valid token; reports show it for 1000. Of several ranks: of the GPUs "
-     "that were read, and the tokens of their ranks. Where the samples cover more than the "
-     "measured "
-     "steps, the part that the steps take of them.",
+     "that were read, and the tokens of their ranks. Where the samples cover more than "
+     "the measured steps, the part that the steps take of them.",
      "sum(energy_j measured_wall_ns / duration_ns) / sum(num_valid_tokens)", kSamples},
     {"mean_power_watts", kArmRecord, "mean power", "W", "Mean power of the GPU, rank 0's.",
      "mean over blocks", kSamples},

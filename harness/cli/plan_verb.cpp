@@ -226,6 +226,11 @@ int run(const PlanFlags& flags, CliContext& context) {
   if (!flags.memory) throw ConfigError("memory: name what there is, such as --memory 80GiB");
   const std::int64_t memory_bytes = parse_byte_size("memory", *flags.memory);
   Experiment experiment = experiment_of(flags.experiment);
+  for (const auto& [key, value] : experiment.settings) {
+    if (key == "accumulation") {
+      throw ConfigError("set: accumulation is what a plan finds; leave it out");
+    }
+  }
   const std::optional<RunConfig> of_arm = config_of_arm(flags);
   if (of_arm) {
     experiment.device = name_of(of_arm->device);
@@ -246,13 +251,8 @@ int run(const PlanFlags& flags, CliContext& context) {
   RunConfig config = baseline_of(experiment, context, *machine);
   if (flags.global_batch) config.global_batch_size = *flags.global_batch;
   config.num_accumulation = 1;
-  bool holds_checkpoint = false;
-  for (const auto& [key, value] : experiment.settings) {
-    if (key == "checkpoint") holds_checkpoint = true;
-    if (key == "accumulation" && !of_arm) {
-      throw ConfigError("set: accumulation is what a plan finds; leave it out");
-    }
-  }
+  const bool holds_checkpoint = std::ranges::any_of(
+      experiment.settings, [](const auto& setting) { return setting.first == "checkpoint"; });
   const std::vector<MeasuredRate> rates =
       flags.from ? rates_of(*flags.from) : std::vector<MeasuredRate>{};
   const BatchPlan plan = plan_batch(config, memory_bytes, holds_checkpoint, rates);

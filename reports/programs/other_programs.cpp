@@ -13,7 +13,7 @@ namespace steplens {
 namespace {
 
 bool can_be_compared(const ArmResult& arm) {
-  if (!arm.is_applicable || !arm.valid_tokens_per_s) return false;
+  if (arm.contract != Contract::kSameMaths || !arm.valid_tokens_per_s) return false;
   return arm.verdict != Verdict::kFailed && arm.verdict != Verdict::kMathsDiffers &&
          arm.verdict != Verdict::kNoEffect;
 }

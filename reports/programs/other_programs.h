@@ -27,7 +27,8 @@ struct OtherPrograms {
 };
 
 /// Without ratios where no arm of another program did the same maths in two rounds of ours. Left
-/// out on both sides: arms that failed, had no effect, or whose maths differ.
+/// out on both sides: arms that failed, had no effect, whose maths differ, or that do not promise
+/// the same maths (a forward pass alone, a lower precision).
 OtherPrograms compare_programs(const Bundle& bundle, const Results& results);
 
 /// One row a program.

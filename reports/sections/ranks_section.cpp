@@ -90,9 +90,9 @@ std::vector<Part> ranks_parts(const ReportInput& input) {
   parts.emplace_back(std::move(table));
   parts.emplace_back(Paragraph{fmt::format(
       "Means over the blocks, of the rank out of {} that has the least or the most; no rank is "
-      "named "
-      "where all are alike. Ranks wait for each other in every all-reduce, so the slowest GPU sets "
-      "the pace of all and their steps are equally long: clocks, waits and memory tell them apart.",
+      "named where all are alike. Ranks wait for each other in every all-reduce, so the slowest "
+      "GPU sets the pace of all and their steps are equally long: clocks, waits and memory tell "
+      "them apart.",
       world_size)});
   return parts;
 }

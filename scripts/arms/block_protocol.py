@@ -135,7 +135,8 @@ def without_folders(text):
 
 
 def fit_for_bundle(value):
-    """JSON has no NaN and no infinity: null stands for them, and reads back as NaN."""
+    """What a bundle may hold: null for NaN and infinity, which JSON lacks and which read back as
+    NaN, and texts without the folders of this machine."""
     if isinstance(value, dict):
         return {key: fit_for_bundle(item) for key, item in value.items()}
     if isinstance(value, list):

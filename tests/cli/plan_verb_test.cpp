@@ -75,6 +75,10 @@ TEST(PlanVerb, PlansForTheSettingsOfAnArm) {
   changed.insert(changed.end(), {"--set", "graph=off"});
   EXPECT_THAT(world.run(changed).out, Not(HasSubstr("graph=on")));
 
+  std::vector<std::string> accumulated = words;
+  accumulated.insert(accumulated.end(), {"--set", "accumulation=4"});
+  EXPECT_THAT(world.run(accumulated).err, HasSubstr("accumulation is what a plan finds"));
+
   EXPECT_THAT(world.run({"plan", "--memory", "1GiB", "--arm", "best"}).err, HasSubstr("--from"));
   std::vector<std::string> unknown = words;
   unknown.back() = "torch-compile";

@@ -87,6 +87,23 @@ TEST(OtherPrograms, LeaveOutWhatDidOtherMathsOrFailed) {
   EXPECT_LT(programs.ratios[0].ratio, 1) << "the other program may be the faster one";
 }
 
+// A forward pass alone, FP8, rows in another order: each would be faster than what it stands
+// beside.
+TEST(OtherPrograms, LeaveOutWhatDoesNotPromiseTheSameMaths) {
+  for (const Contract contract : {Contract::kForwardOnly, Contract::kLowerPrecision,
+                                  Contract::kSameTokens, Contract::kDifferentMaths}) {
+    BundleBuilder builder = with_programs();
+    for (Arm& arm : builder.manifest().arms) {
+      if (arm.name == "torch-compile" || arm.name == "optimizer=fused") arm.contract = contract;
+    }
+    add_rounds(builder, 6);
+    const OtherPrograms programs = compared(builder);
+    EXPECT_EQ(programs.own_arm, "baseline");
+    ASSERT_EQ(programs.ratios.size(), 1U);
+    EXPECT_EQ(programs.ratios[0].program, "torch-eager");
+  }
+}
+
 TEST(OtherPrograms, SayNothingWithoutASecondProgramOrRound) {
   BundleBuilder alone;
   alone.add_arm("optimizer", "fused");
