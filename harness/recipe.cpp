@@ -41,6 +41,12 @@ std::string bytes_text(std::int64_t bytes) {
   return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1LL << 30));
 }
 
+// What a step that kept something changed.
+std::vector<RecipeChange> changes_of(const RecipeStep& step) {
+  if (!step.changes.empty()) return step.changes;
+  return {{.toggle = step.toggle, .from_level = step.from_level, .level = step.kept_level}};
+}
+
 // Of arms that were measured; of the others what wins nothing.
 double effect_of(const RecipeArm& arm) { return arm.effect_ratio.value_or(0); }
 std::int64_t peak_of(const RecipeArm& arm) {
@@ -139,15 +145,30 @@ RecipeDecision decide_step(std::span<const RecipeArm> arms,
   return decision;
 }
 
+std::vector<RecipeChange> kept_changes(std::span<const RecipeStep> steps) {
+  std::vector<RecipeChange> kept;
+  for (const RecipeStep& step : steps) {
+    if (step.kept_level.empty()) continue;
+    for (const RecipeChange& change : changes_of(step)) {
+      const auto it = std::ranges::find(kept, change.toggle, &RecipeChange::toggle);
+      if (it == kept.end()) {
+        kept.push_back(change);
+      } else {
+        it->level = change.level;
+      }
+    }
+  }
+  std::erase_if(kept, [](const RecipeChange& change) { return change.level == change.from_level; });
+  return kept;
+}
+
 std::vector<LeaveOneOut> judge_leave_one_out(std::span<const RecipeStep> steps,
                                              std::span<const RecipeArm> arms) {
   std::vector<LeaveOneOut> rows;
-  for (const RecipeStep& step : steps) {
-    if (step.kept_level.empty()) continue;
-    LeaveOneOut row{
-        .toggle = step.toggle, .kept_level = step.kept_level, .from_level = step.from_level};
+  for (const RecipeChange& kept : kept_changes(steps)) {
+    LeaveOneOut row{.toggle = kept.toggle, .kept_level = kept.level, .from_level = kept.from_level};
     for (const RecipeArm& arm : arms) {
-      if (arm.toggle != step.toggle || arm.level != step.from_level) continue;
+      if (arm.toggle != kept.toggle || arm.level != kept.from_level) continue;
       row.verdict = arm.verdict;
       row.effect_ratio = arm.effect_ratio;
       row.reason = arm.reason;
@@ -157,22 +178,28 @@ std::vector<LeaveOneOut> judge_leave_one_out(std::span<const RecipeStep> steps,
   return rows;
 }
 
+std::pair<std::string, std::string> setting_of(std::string_view toggle, std::string_view level,
+                                               const PlanVocabulary& vocabulary) {
+  const Toggle* known = find_toggle(vocabulary.toggles, toggle);
+  const Level* edit = known == nullptr ? nullptr : find_level(*known, level);
+  if (edit == nullptr) {
+    throw ConfigError(fmt::format("recipe: {}={} is not known to this program", toggle, level));
+  }
+  // A level's name need not be what its key takes (500us is 500000).
+  RunConfig config;
+  edit->apply(config);
+  const json value = find_config_field(known->key)->get(config);
+  return {std::string(known->key), value.is_string() ? value.get<std::string>() : value.dump()};
+}
+
 std::vector<std::pair<std::string, std::string>> settings_after(const Recipe& recipe,
                                                                 const PlanVocabulary& vocabulary) {
   std::vector<std::pair<std::string, std::string>> settings = recipe.experiment.settings;
   for (const RecipeStep& step : recipe.steps) {
     if (step.kept_level.empty()) continue;
-    const Toggle* toggle = find_toggle(vocabulary.toggles, step.toggle);
-    const Level* level = toggle == nullptr ? nullptr : find_level(*toggle, step.kept_level);
-    if (level == nullptr) {
-      throw ConfigError(
-          fmt::format("recipe: {}={} is not known to this program", step.toggle, step.kept_level));
+    for (const RecipeChange& change : changes_of(step)) {
+      settings.push_back(setting_of(change.toggle, change.level, vocabulary));
     }
-    // A level's name need not be what its key takes (500us is 500000).
-    RunConfig config;
-    level->apply(config);
-    const json value = find_config_field(toggle->key)->get(config);
-    settings.emplace_back(toggle->key, value.is_string() ? value.get<std::string>() : value.dump());
   }
   return settings;
 }
@@ -189,6 +216,10 @@ json to_json(const Recipe& recipe) {
                      {"from_level", step.from_level},
                      {"kept_level", step.kept_level},
                      {"reason", step.reason}});
+    for (const RecipeChange& change : step.changes) {
+      steps.back()["changes"].push_back(
+          {{"toggle", change.toggle}, {"from_level", change.from_level}, {"level", change.level}});
+    }
   }
   json undone = json::array();
   for (const LeaveOneOut& row : recipe.leave_one_out) {
@@ -228,6 +259,13 @@ Recipe recipe_from_json(const json& object, std::string_view source) {
                             .kept_level = json_field<std::string>(step, source, "kept_level"),
                             .from_level = json_field<std::string>(step, source, "from_level"),
                             .reason = json_field<std::string>(step, source, "reason")});
+    if (!step.contains("changes")) continue;  // A step of one toggle.
+    for (const json& change : json_field<json>(step, source, "changes")) {
+      recipe.steps.back().changes.push_back(
+          {.toggle = json_field<std::string>(change, source, "toggle"),
+           .from_level = json_field<std::string>(change, source, "from_level"),
+           .level = json_field<std::string>(change, source, "level")});
+    }
   }
   for (const json& row : json_field<json>(object, source, "leave_one_out")) {
     LeaveOneOut undone{.toggle = json_field<std::string>(row, source, "toggle"),

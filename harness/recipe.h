@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -45,6 +46,15 @@ struct RecipeArm {
 /// The arms of a results.json, the baseline first. ConfigError if it has none.
 std::vector<RecipeArm> recipe_arms(const nlohmann::json& results);
 
+/// One toggle that moves from a level to another.
+struct RecipeChange {
+  std::string toggle;
+  std::string from_level;
+  std::string level;
+
+  bool operator==(const RecipeChange&) const = default;
+};
+
 /// What one step tried and what came of it.
 struct RecipeStep {
   std::string toggle;
@@ -52,7 +62,14 @@ struct RecipeStep {
   std::string kept_level;  // Empty: the toggle stays where it was.
   std::string from_level;  // Where it stood.
   std::string reason;      // Why it was kept or not; a sentence without a full stop.
+  /// Of an alternative (harness/recipe_alternative.h): `toggle` back to `kept_level`, then what it
+  /// excluded, all in one arm. Empty: a step of one toggle.
+  std::vector<RecipeChange> changes = {};
 };
+
+/// Where each toggle stands that the steps moved: from where it stood at the start, to its level
+/// now. In the order in which they were kept first; what came back to its start is left out.
+std::vector<RecipeChange> kept_changes(std::span<const RecipeStep> steps);
 
 /// What undoing one kept toggle does to the final configuration.
 struct LeaveOneOut {
@@ -89,6 +106,10 @@ RecipeDecision decide_step(std::span<const RecipeArm> arms,
 /// What the final matrix says of undoing each kept toggle.
 std::vector<LeaveOneOut> judge_leave_one_out(std::span<const RecipeStep> steps,
                                              std::span<const RecipeArm> arms);
+
+/// Key and value that --set takes for a level. ConfigError if this program does not know it.
+std::pair<std::string, std::string> setting_of(std::string_view toggle, std::string_view level,
+                                               const PlanVocabulary& vocabulary);
 
 /// Settings of the start, then of everything that the steps kept.
 std::vector<std::pair<std::string, std::string>> settings_after(const Recipe& recipe,

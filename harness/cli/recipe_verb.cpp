@@ -15,6 +15,7 @@
 #include "harness/error.h"
 #include "harness/files.h"
 #include "harness/recipe.h"
+#include "harness/recipe_alternative.h"
 #include "harness/resume_memory.h"
 
 namespace steplens {
@@ -85,6 +86,10 @@ class RecipeVerb {
       if (!run_step(i)) return stopped();
       save();
     }
+    while (const auto alternative = next_alternative(recipe_, context_.vocabulary, config_now())) {
+      if (!run_alternative(*alternative)) return stopped();
+      save();
+    }
     if (!run_leave_one_out()) return stopped();
     recipe_.is_done = true;
     save();
@@ -152,17 +157,42 @@ class RecipeVerb {
     step.folder = step_folder(index, choice.toggle);
     series_.progress().say(
         fmt::format("{} ({} of {})", step.toggle, index + 1, recipe_.order.size()));
+    return run_matrix(experiment, share(index), std::move(step));
+  }
+
+  // What a kept toggle excluded, all at once in its place. False if it was stopped.
+  bool run_alternative(const RecipeAlternative& alternative) {
+    const RecipeChange& undone = alternative.undone;
+    RecipeStep step{.toggle = undone.toggle,
+                    .folder = step_folder(recipe_.steps.size(), "without-" + undone.toggle),
+                    .from_level = undone.from_level,
+                    .changes = alternative.changes()};
+    ExternalArmChoice arm{.name = alternative_arm_name(undone.toggle)};
+    for (const RecipeChange& change : step.changes) {
+      arm.settings.push_back(setting_of(change.toggle, change.level, context_.vocabulary));
+    }
+    Experiment experiment = experiment_now();
+    experiment.arms = {std::move(arm)};
+    series_.progress().say(alternative_text(step.changes));
+    return run_matrix(experiment, share(recipe_.order.size() - 1), std::move(step));
+  }
+
+  // Runs the matrix of a step and keeps what it decides. False if it was stopped.
+  bool run_matrix(const Experiment& experiment, double share_of_time, RecipeStep step) {
     const MatrixSeries::Outcome outcome =
-        series_.run(experiment, folder_ / step.folder, share(index));
+        series_.run(experiment, folder_ / step.folder, share_of_time);
     if (was_stopped(outcome)) return false;
     if (outcome.run.end == RunEnd::kBaselineFailed || outcome.results.is_null()) {
-      throw DeviceError(fmt::format("recipe: step {}: {}", step.toggle, outcome.run.reason));
+      throw DeviceError(fmt::format("recipe: step {}: {}", step.folder, outcome.run.reason));
     }
     const std::vector<RecipeArm> arms = recipe_arms(outcome.results);
     const RecipeDecision decision = decide_step(arms, recipe_.memory_goal_bytes);
-    if (decision.kept != nullptr) step.kept_level = decision.kept->level;
+    if (decision.kept != nullptr) {
+      step.kept_level = step.changes.empty() ? decision.kept->level : step.changes.front().level;
+    }
     step.reason = decision.reason;
-    series_.progress().say(fmt::format("{}: {}: {}", step.toggle,
+    series_.progress().say(fmt::format("{}: {}: {}",
+                                       step.changes.empty() ? step.toggle : "in its place",
                                        step.kept_level.empty() ? "not kept" : "kept", step.reason));
     recipe_.steps.push_back(std::move(step));
     return true;
@@ -170,10 +200,8 @@ class RecipeVerb {
 
   bool run_leave_one_out() {
     std::vector<ToggleChoice> choices;
-    for (const RecipeStep& step : recipe_.steps) {
-      if (!step.kept_level.empty()) {
-        choices.push_back({.toggle = step.toggle, .levels = {step.from_level}});
-      }
+    for (const RecipeChange& kept : kept_changes(recipe_.steps)) {
+      choices.push_back({.toggle = kept.toggle, .levels = {kept.from_level}});
     }
     // Of a single one, its own step has said what undoing it does.
     if (choices.size() < 2) return true;
@@ -225,8 +253,10 @@ void add_recipe_verb(CLI::App& app, CliContext& context, int& exit_code) {
   CLI::App* verb = app.add_subcommand(
       "recipe", "search a fast configuration: one toggle after the other, kept only if it wins");
   verb->footer(fmt::format(
-      "Each step is a matrix over what was kept so far; at the end every kept toggle is undone "
-      "alone.\nOrder: {}\n\nExample:\n"
+      "Each step is a matrix over what was kept so far. What a kept toggle excludes (compile=aoti "
+      "knows no fused operator)\nis tried behind the order, all of it together in its place. At "
+      "the "
+      "end every kept toggle is undone alone.\nOrder: {}\n\nExample:\n"
       "  steplens recipe --model gpt2-124m --rounds 6 --out runs/recipe\n"
       "  steplens recipe --order 'attention,optimizer,graph=on' --memory-goal 40GiB --out runs/b\n"
       "  steplens recipe --resume runs/recipe\n\n"

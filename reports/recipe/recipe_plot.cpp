@@ -60,19 +60,24 @@ std::string recipe_svg(const RecipeResults& results) {
     }
     for (const ArmResult& row : step.results->arms) {
       if (row.is_baseline || !row.valid_tokens_per_s || &row == step.kept()) continue;
-      level(*row.valid_tokens_per_s, kMutedColour, 1, row.level);
+      level(*row.valid_tokens_per_s, kMutedColour, 1,
+            step.step.changes.empty() ? std::string_view(row.level) : "the excluded");
     }
     const ArmResult* kept = step.kept();
+    const bool is_alternative = !step.step.changes.empty();
+    const std::string kept_name = is_alternative ? "all it excluded" : step.step.kept_level;
     const ArmResult* shown = kept != nullptr ? kept : baseline;
     if (shown != nullptr && shown->valid_tokens_per_s) {
       const double next = *shown->valid_tokens_per_s;
       svg += svg_line(x - 14, y.at(now), x + 14, y.at(next), kAxisColour, 1);
-      level(
-          next, kept != nullptr ? kept_colour : kAxisColour, 3,
-          kept != nullptr ? fmt::format("{}: {}", kept->level, format_rate(next)) : std::string());
+      level(next, kept != nullptr ? kept_colour : kAxisColour, 3,
+            kept != nullptr ? fmt::format("{}: {}", kept_name, format_rate(next)) : std::string());
       now = next;
     }
-    column_text(step.step.toggle, kept != nullptr ? "kept " + kept->level : "not kept");
+    column_text(is_alternative ? "without " + step.step.toggle : step.step.toggle,
+                kept == nullptr  ? "not kept"
+                : is_alternative ? "kept"
+                                 : "kept " + kept_name);
     x += kColumn;
   }
   return svg + "</svg>\n";

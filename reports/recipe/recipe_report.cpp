@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/files.h"
+#include "harness/recipe_alternative.h"
 #include "reports/format.h"
 #include "reports/html/html_page.h"
 #include "reports/markdown.h"
@@ -22,22 +23,27 @@ std::string tried_text(const RecipeStepResults& step) {
   std::vector<std::string> words;
   for (const ArmResult& row : step.results->arms) {
     if (row.is_baseline) continue;
-    words.push_back(row.is_applicable ? fmt::format("{} {}", row.level, effect_text(row))
-                                      : fmt::format("{} not applicable", row.level));
+    const std::string what =
+        step.step.changes.empty() ? row.level : alternative_text(step.step.changes);
+    words.push_back(row.is_applicable ? fmt::format("{} {}", what, effect_text(row))
+                                      : fmt::format("{} not applicable", what));
   }
   return fmt::format("{}", fmt::join(words, "; "));
 }
 
+std::string name_of(const RecipeStep& step) {
+  return step.changes.empty() ? step.toggle : "without " + step.toggle;
+}
+
 std::string kept_text(const RecipeStep& step) {
+  if (!step.changes.empty() && !step.kept_level.empty()) return "all of it";
   return step.kept_level.empty() ? fmt::format("no: stays {}", step.from_level) : step.kept_level;
 }
 
 std::string headline_of(const RecipeResults& results) {
   std::vector<std::string> kept;
-  for (const RecipeStepResults& step : results.steps) {
-    if (!step.step.kept_level.empty()) {
-      kept.push_back(fmt::format("{}={}", step.step.toggle, step.step.kept_level));
-    }
+  for (const RecipeChange& change : kept_changes(results.recipe.steps)) {
+    kept.push_back(fmt::format("{}={}", change.toggle, change.level));
   }
   if (kept.empty()) return "No step wins: the start stays as it is";
   return fmt::format(
@@ -76,6 +82,7 @@ std::vector<std::string> leave_one_out_sentences(const RecipeResults& results) {
 const ArmResult* RecipeStepResults::kept() const {
   if (!results || step.kept_level.empty()) return nullptr;
   const auto it = std::ranges::find_if(results->arms, [&](const ArmResult& row) {
+    if (!step.changes.empty()) return row.name == alternative_arm_name(step.toggle);
     return row.toggle == step.toggle && row.level == step.kept_level;
   });
   return it == results->arms.end() ? nullptr : &*it;
@@ -125,7 +132,7 @@ Table recipe_table(const RecipeResults& results) {
                           {"why"}}};
   for (const RecipeStepResults& step : results.steps) {
     const ArmResult* now = step.kept() != nullptr ? step.kept() : step.baseline();
-    table.rows.push_back({step.step.toggle, tried_text(step), kept_text(step.step),
+    table.rows.push_back({name_of(step.step), tried_text(step), kept_text(step.step),
                           now == nullptr ? std::string(kNoNumber)
                                          : format_or_absent(now->valid_tokens_per_s, format_rate),
                           now == nullptr || !now->peak_allocated_bytes
@@ -173,6 +180,14 @@ ReportDocument recipe_document(const RecipeResults& results) {
       "Each step is tried on top of what was kept before it, in randomised rounds of its own, and "
       "kept only if its verdict is FASTER, or, while there is a memory goal to reach, if it needs "
       "less. The rates of two steps were not measured in the same rounds."});
+  const bool has_alternative = std::ranges::any_of(
+      results.recipe.steps, [](const RecipeStep& step) { return !step.changes.empty(); });
+  if (has_alternative) {
+    path.emplace_back(Paragraph{
+        "What a kept toggle excludes cannot be tried on top of it. Behind the others it is tried "
+        "in "
+        "its place, all of it in one arm; what each part is worth, undoing it at the end says."});
+  }
   document.chapters.push_back({"path", "Path", std::move(path)});
   if (!results.recipe.leave_one_out.empty()) {
     std::vector<Part> undone = {leave_one_out_table(results)};

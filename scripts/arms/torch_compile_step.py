@@ -43,9 +43,9 @@ def mode_of(arm):
 
 
 def compile_without_workers(block):
-    """Inductor's pool of compile workers starts while a block runs and is waited for at its end:
-    about 10 s of each such block's duration_s in h200-gpt2-124m-frameworks. A block that finds its programs in the cache, which its
-    pilot filled, needs none; where shapes change and steps compile, it keeps them."""
+    """Inductor's pool of compile workers starts while a block runs and is waited for at its end, for
+    about 10 s. A block that finds its programs in the cache, which its pilot filled, needs none;
+    where shapes change and steps compile, it keeps them."""
     folder = pathlib.Path(cache_folder(block["config"])) / "fxgraph"
     is_filled = folder.is_dir() and any(folder.iterdir())
     if block["kind"] == "pilot" or block["config"]["batching"] != "packed" or not is_filled:

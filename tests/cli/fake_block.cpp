@@ -7,7 +7,8 @@
 // invalid, unsupported, garbage (no JSON), wrong (another arm's block), nofile, short (one step too
 // few), late-crash (dies after writing), chatty (prints much), path (fails and names a path), slow
 // (sleeps 200 ms), very-slow (1.2 s), slower (its steps take 1.5 times as long).
-// STEPLENS_FAKE_SLEEP_MS: sleep of every block.
+// STEPLENS_FAKE_SLEEP_MS: sleep of every block. STEPLENS_FAKE_CHECKPOINT_FACTOR: how much longer
+// checkpoint=full makes a step (1.10).
 
 #include <chrono>
 #include <cmath>
@@ -93,7 +94,11 @@ double step_ns_of(const RunConfig& config) {
                    static_cast<double>(config.global_batch_size);
   if (config.attention == Attention::kMath) step_ns *= 1.25;
   if (config.optimizer == Optimizer::kFused) step_ns *= 0.96;
-  if (config.checkpoint == Checkpoint::kFull) step_ns *= 1.10;
+  if (config.compile == Compile::kAoti) step_ns *= 0.95;
+  if (config.checkpoint == Checkpoint::kFull) {
+    const std::string factor = environment_variable("STEPLENS_FAKE_CHECKPOINT_FACTOR");
+    step_ns *= factor.empty() ? 1.10 : std::stod(factor);
+  }
   return step_ns + static_cast<double>(config.injected_spin_ns);
 }
 
@@ -119,7 +124,9 @@ StepArrays make_steps(const RunConfig& config, std::int64_t first, std::int64_t 
 nlohmann::json counters_of(const RunConfig& config) {
   nlohmann::json counters = {{"forward_passes", config.num_accumulation},
                              {"block_forwards", config.checkpoint == Checkpoint::kFull ? 8 : 4},
-                             {"injected_spins", config.injected_spin_ns > 0 ? 1 : 0}};
+                             {"injected_spins", config.injected_spin_ns > 0 ? 1 : 0},
+                             {"package_runs", config.compile == Compile::kAoti ? 1 : 0},
+                             {"operators", config.compile == Compile::kAoti ? 20 : 100}};
   switch (config.attention) {
     case Attention::kMath: counters["aten::_scaled_dot_product_attention_math"] = 4; break;
     case Attention::kFlash:

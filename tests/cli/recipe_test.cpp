@@ -81,6 +81,48 @@ TEST(Recipe, GoesOnWhereItStopped) {
   EXPECT_EQ(state(world)["is_done"], true);
 }
 
+// In this world compile=aoti takes 0.95 of a step and checkpoint=full, which it excludes, 0.8.
+TEST(Recipe, TriesWhatAKeptToggleExcludesInItsPlace) {
+  CliWorld world;
+  const fs::path python =
+      world.folder() / "bin" / "python3";  // Exports the package: nothing to do.
+  fs::create_directories(python.parent_path());
+  write_file_atomically(python, "#!/bin/sh\nexit 0\n");
+  fs::permissions(python, fs::perms::owner_all);
+  const testing_support::Environment environment = {
+      {"PATH", python.parent_path().string() + ":/usr/bin:/bin"},
+      {"STEPLENS_FAKE_CHECKPOINT_FACTOR", "0.8"}};
+  const CliResult result =
+      world.run(recipe(world, "compile=aoti,checkpoint=full,optimizer=fused"), environment);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json json = state(world);
+  ASSERT_EQ(json["steps"].size(), 4U);
+  EXPECT_EQ(json["steps"][0]["kept_level"], "aoti");
+  EXPECT_EQ(json["steps"][1]["folder"], "") << "compile=aoti excludes it";
+  const nlohmann::json& alternative = json["steps"][3];
+  EXPECT_EQ(alternative["folder"], "04-without-compile");
+  EXPECT_EQ(alternative["kept_level"], "off");
+  ASSERT_EQ(alternative["changes"].size(), 2U);
+  EXPECT_EQ(alternative["changes"][1]["toggle"], "checkpoint");
+  // Final: checkpoint and optimizer; what is undone is no part of it.
+  ASSERT_EQ(json["leave_one_out"].size(), 2U);
+  EXPECT_EQ(json["leave_one_out"][0]["toggle"], "checkpoint");
+  EXPECT_NEAR(json["leave_one_out"][0]["effect_ratio"].get<double>(), 0.8, 0.01);
+  EXPECT_EQ(json["leave_one_out"][1]["toggle"], "optimizer");
+  // 1 / (0.8 x 0.96), measured as three factors: 1 / 0.95, 1 / 0.96 and 0.95 / 0.8.
+  EXPECT_THAT(result.out,
+              HasSubstr("1.30 times the start's rate with checkpoint=full, optimizer=fused"));
+  const std::string report = read_file(world.bundle() / "report.md");
+  EXPECT_THAT(report,
+              HasSubstr("| without compile | checkpoint=full instead of compile=aoti +18."));
+  EXPECT_THAT(report, HasSubstr("| all of it |"));
+  // Going on with a finished recipe decides the same.
+  const CliResult again = world.run({"recipe", "--resume", world.bundle().string()}, environment);
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(state(world)["steps"], json["steps"]);
+  EXPECT_EQ(state(world)["leave_one_out"].size(), 2U);
+}
+
 TEST(Recipe, NamesBadInput) {
   CliWorld world;
   const CliResult unknown = world.run(recipe(world, "attention=flash,nothing"));
