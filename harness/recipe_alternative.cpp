@@ -71,7 +71,8 @@ std::vector<RecipeChange> RecipeAlternative::changes() const {
 std::optional<RecipeAlternative> next_alternative(const Recipe& recipe,
                                                   const PlanVocabulary& vocabulary,
                                                   const RunConfig& now) {
-  for (const RecipeChange& kept : kept_changes(recipe.steps)) {
+  const std::vector<RecipeChange> all_kept = kept_changes(recipe.steps);
+  for (const RecipeChange& kept : all_kept) {
     if (was_tried(recipe, kept.toggle)) continue;
     std::optional<RunConfig> config = with_level(now, vocabulary, kept.toggle, kept.from_level);
     if (!config || !can_run(*config, vocabulary)) continue;
@@ -80,7 +81,10 @@ std::optional<RecipeAlternative> next_alternative(const Recipe& recipe,
     for (std::size_t i = 0; i < recipe.order.size() && i < recipe.steps.size(); ++i) {
       const RecipeStep& step = recipe.steps[i];
       const ToggleChoice& choice = recipe.order[i];
-      const bool is_skipped = step.folder.empty() && step.changes.empty();
+      // An alternative that was kept took what it could of what had been skipped.
+      const bool is_skipped =
+          step.folder.empty() && step.changes.empty() &&
+          std::ranges::find(all_kept, step.toggle, &RecipeChange::toggle) == all_kept.end();
       if (!is_skipped || first_that_runs(choice, vocabulary, now)) continue;
       const auto taken = first_that_runs(choice, vocabulary, *config);
       if (!taken) continue;

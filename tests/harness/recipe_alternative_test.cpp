@@ -81,6 +81,21 @@ TEST(NextAlternative, IsTriedOnce) {
   EXPECT_FALSE(next_alternative(recipe, vocabulary(), compiled()).has_value());
 }
 
+TEST(NextAlternative, WhatAnAlternativeTookIsNoLongerSkipped) {
+  Recipe recipe = compiled_recipe();
+  RecipeStep tried{.toggle = "compile",
+                   .folder = "05-without-compile",
+                   .kept_level = "off",
+                   .from_level = "aoti"};
+  tried.changes = next_alternative(recipe, vocabulary(), compiled())->changes();
+  recipe.steps.push_back(tried);
+  RunConfig now = compiled();
+  now.compile = Compile::kOff;
+  now.optimizer = Optimizer::kFused;
+  now.num_accumulation = 2;
+  EXPECT_FALSE(next_alternative(recipe, vocabulary(), now).has_value());
+}
+
 TEST(NextAlternative, NothingIsThereWhereNothingWasExcluded) {
   Recipe recipe = compiled_recipe();
   // Skipped for another reason than a kept toggle: no CUDA device, "it stands there already".
