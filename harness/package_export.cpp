@@ -13,6 +13,8 @@ namespace {
 
 // Inductor compiles for minutes, the longer the more layers a model has.
 constexpr double kExportTimeoutS = 1800;
+// How the last line of scripts/arms/export_step.py ends where it made nothing.
+constexpr std::string_view kThereAlready = "there already";
 
 std::string last_line_of(const ProcessResult& process) {
   for (auto line = process.last_lines.rbegin(); line != process.last_lines.rend(); ++line) {
@@ -70,11 +72,15 @@ PhaseResult export_packages(RunParts& parts, const std::vector<std::string>& com
     if (process.end == ProcessEnd::kStopped) return {.end = PhaseEnd::kInterrupted};
     const std::string refusal = why_not_exported(process);
     if (refusal.empty()) {
-      const std::string note =
-          fmt::format("Before the first block the package of {} was made sure of in {:.1f} s ({}).",
-                      arm.name, process.wall_s, last_line_of(process));
-      manifest.notes.push_back(note);
+      const std::string of_arm =
+          fmt::format("Before the first block the package of {} was made sure of", arm.name);
+      const std::string line = last_line_of(process);
+      const std::string note = fmt::format("{} in {:.1f} s ({}).", of_arm, process.wall_s, line);
       parts.progress.say(note);
+      // A run that goes on finds the package: nothing new to note.
+      const bool is_noted = std::ranges::any_of(
+          manifest.notes, [&](const std::string& noted) { return noted.starts_with(of_arm); });
+      if (!is_noted || !line.ends_with(kThereAlready)) manifest.notes.push_back(note);
     } else {
       const std::string reason = fmt::format("not available: {}", refusal);
       fail_arm(manifest, arm, reason);

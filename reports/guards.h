@@ -33,7 +33,8 @@ WorkCheck check_work(const Arm& arm, std::span<const BlockPair> pairs);
 /// The clock_gap of a block (harness/clock_gap.h), with its arm and round.
 std::optional<std::string> check_clocks(const BlockRecord& block);
 
-/// How far two trajectories may be apart: means of |ratio - 1| over the first 60 steps.
+/// How far two trajectories may be apart: means of |ratio - 1| over the first
+/// `kNumTrajectorySteps`.
 struct MathsTolerance {
   double loss_ratio = 0;
   double grad_norm_ratio = 0;
@@ -44,8 +45,10 @@ struct MathsTolerance {
 MathsTolerance maths_tolerance(const RunConfig& candidate, const RunConfig& reference);
 
 /// Steps from the block's beginning (warm-up, then measured) whose loss and gradient norm count:
-/// later ones of two correct runs drift apart by rounding alone.
-inline constexpr std::size_t kNumTrajectorySteps = 60;
+/// later ones of two correct runs drift apart by rounding alone. Of gpt2-124m on an H200 against
+/// the eager step (h200-gpt2-124m-220-steps) the gradient norm of torch.compile is 3e-3 away in the
+/// mean of the first 35 steps, 2e-2 of the first 60, and 8e-2 of 220; the fused C++ step as far.
+inline constexpr std::size_t kNumTrajectorySteps = 40;
 
 /// Steps of a trajectory that an fp16 arm may lose to its loss scaler: dynamic loss scaling starts
 /// with a scale that overflows and halves it, so a few lost updates are its way of working. They

@@ -132,10 +132,10 @@ constexpr Metric kMetrics[] = {
     // ---- Guards. ----
     {"loss_deviation_ratio", kArmRecord, "loss deviation", "1",
      "How far the loss leaves the reference's, worst round.",
-     "max over rounds of mean |loss / reference's loss - 1| over the first 60 steps", kSteps},
+     "max over rounds of mean |loss / reference's loss - 1| over the first 40 steps", kSteps},
     {"grad_norm_deviation_ratio", kArmRecord, "gradient-norm deviation", "1",
      "The same of the gradient norm before the clip.",
-     "max over rounds of mean |grad_norm / reference's - 1| over the first 60 steps", kSteps},
+     "max over rounds of mean |grad_norm / reference's - 1| over the first 40 steps", kSteps},
     {"loss_tolerance_ratio", kArmRecord, "loss tolerance", "1",
      "What loss_deviation_ratio may be at most.", "table by precision", "reports/guards.h"},
     {"grad_norm_tolerance_ratio", kArmRecord, "gradient-norm tolerance", "1",

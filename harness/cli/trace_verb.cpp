@@ -62,7 +62,12 @@ fs::path trace_of(const fs::path& folder, BlockKind kind) {
   const Bundle bundle = open_bundle(folder);
   for (const BlockEntry& entry : bundle.manifest.blocks) {
     if (entry.kind != kind || entry.status != BlockStatus::kOk) continue;
-    return block_path(folder, entry).parent_path() / kTraceFileName;
+    fs::path trace = block_path(folder, entry).parent_path() / kTraceFileName;
+    if (fs::exists(trace)) return trace;
+    throw DeviceError(
+        fmt::format("{}: its block ended well and left no trace: the program ran nothing on the "
+                    "GPU, or dropped CUDA_INJECTION64_PATH from its environment",
+                    entry.arm));
   }
   throw DeviceError(bundle.manifest.notes.empty() ? "no trace was made"
                                                   : bundle.manifest.notes.back());
@@ -73,6 +78,25 @@ void copy_whole(const fs::path& from, const fs::path& to) {
   fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
   if (error)
     throw ConfigError(fmt::format("{}: cannot be written: {}", to.string(), error.message()));
+}
+
+fs::path inject_library_or_throw() {
+  if (const auto library = find_inject_library()) return *library;
+  throw ConfigError(
+      "libsteplens_inject.so is not in ../lib of this program: it was built without "
+      "CUPTI; run scripts/setup.sh and build anew");
+}
+
+// Our own worker traces itself; another program is traced by a library that CUDA loads.
+void check_can_be_traced(const Arm& arm) {
+  if (arm.command.empty()) return;
+  if (arm.config.device == Device::kCpu) {
+    throw ConfigError(fmt::format(
+        "arm={}: not applicable on a CPU: another program is traced through CUDA; without --arm "
+        "the baseline's operators are",
+        arm.name));
+  }
+  inject_library_or_throw();
 }
 
 // Nothing but one arm of --arms, in the place of the baseline.
@@ -121,7 +145,8 @@ int trace_workload(const TraceFlags& flags, CliContext& context) {
     plan.num_rounds = 0;  // Nothing is measured: the traced block follows the pilot.
     return plan;
   };
-  plan_now();  // Faults of the request come first: preparing a corpus takes a while.
+  // Faults of the request come first: preparing a corpus takes a while.
+  check_can_be_traced(plan_now().arms.front());
   RunOptions options{.worker_command = {worker_or_throw().string()},
                      .export_command = export_command(context.vocabulary.scripts_folder),
                      .gpu = flags.gpu,
@@ -175,12 +200,7 @@ int trace_program(const TraceFlags& flags, CliContext& context) {
         "\"{0}\" is no program; to change the workload give --set before each key=value: --set {0}",
         flags.program.front()));
   }
-  const auto library = find_inject_library();
-  if (!library) {
-    throw ConfigError(
-        "libsteplens_inject.so is not in ../lib of this program: it was built without "
-        "CUPTI; run scripts/setup.sh and build anew");
-  }
+  const fs::path library = inject_library_or_throw();
   TraceRequest request{.path = fs::absolute(flags.out),
                        .kind = trace_kind_from_name(name_of(flags.kind())),
                        .first_step = flags.first_step};
@@ -189,7 +209,7 @@ int trace_program(const TraceFlags& flags, CliContext& context) {
   request.info["arm"] = fs::path(flags.program.front()).filename().string();
   std::error_code ignored;
   fs::remove(request.path, ignored);
-  for (const auto& [name, value] : environment_for(request, *library)) {
+  for (const auto& [name, value] : environment_for(request, library)) {
     ::setenv(name.c_str(), value.c_str(), 1);
   }
   const int exit_code = run_in_foreground(flags.program);

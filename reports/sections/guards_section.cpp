@@ -48,7 +48,7 @@ std::vector<Part> guards_parts(const ReportInput& input) {
       Paragraph{
           "Checked in every round against the reference's block: warm-up and measured steps, "
           "tokens, data hash, initial weights, learning rates, that training changed the "
-          "parameters, and the trajectories of loss and gradient norm over the first 60 steps "
+          "parameters, and the trajectories of loss and gradient norm over the first 40 steps "
           "(mean |ratio - 1|, worst round, of what is allowed)."},
       std::move(table)};
   if (!failures.empty()) parts.emplace_back(BulletList{failures});

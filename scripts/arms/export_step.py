@@ -8,7 +8,8 @@ first block; by hand:
   STEPLENS_BLOCK_CONFIG=block_config.json python3 export_step.py
 
 The package takes tokens (B, T), targets (B, T), the scale of the loss (scalar), cos and sin of the
-rotary embedding (T, D) and the parameters, and returns the loss sum (unscaled) and the gradients of the trained parameters (scaled).
+rotary embedding (T, D) and the parameters, and returns the loss sum (unscaled) and the gradients of
+the trained parameters (scaled).
 workloads/catalog/package_info.h names it and checks the JSON.
 
 Exit codes: 0 the package is there; 2 the config is wrong; 4 not available here, with the reason.
@@ -59,18 +60,28 @@ def package_name(values):
             f"-{values['device']}-{digest[:12]}")
 
 
+def lacks(error):
+    return NotAvailable(f"this Python has no package {error.name}, which compile=aoti needs to export")
+
+
 def import_torch(config):
     try:
         import torch
+    except ImportError as error:
+        raise lacks(error) from error
+    if config["device"] == "cuda" and not torch.cuda.is_available():
+        raise NotAvailable("PyTorch finds no GPU here")
+    return torch
+
+
+def import_compiler(config):
+    """Seconds more than torch alone, which a package that is there already need not wait for."""
+    try:
         import torch._inductor.compile_fx  # noqa: F401
         if config["device"] == "cuda":
             import triton  # noqa: F401
     except ImportError as error:
-        raise NotAvailable(f"this Python has no package {error.name}, which compile=aoti needs to "
-                           "export") from error
-    if config["device"] == "cuda" and not torch.cuda.is_available():
-        raise NotAvailable("PyTorch finds no GPU here")
-    return torch
+        raise lacks(error) from error
 
 
 def source_hash():
@@ -157,7 +168,8 @@ def export(config):
     folder.mkdir(parents=True, exist_ok=True)
     wanted = place(torch, config) | {"config": values}
     if fits(folder, name, wanted):
-        return f"{name}: there already"
+        return f"{name}: there already"  # harness/package_export.cpp knows these words.
+    import_compiler(config)
     torch.set_num_threads(config["num_threads"])
     torch.set_float32_matmul_precision("high" if config["precision"] == "tf32" else "highest")
     start_ns = time.perf_counter_ns()

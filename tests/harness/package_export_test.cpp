@@ -18,7 +18,8 @@ struct ExportWorld : FakeWorld {
   ProcessResult process{.end = ProcessEnd::kExited, .wall_s = 93.2, .last_lines = {"x", ""}};
   std::vector<BlockConfig> exported;
 
-  RunOutcome start_with_export(RunConfig baseline, std::string_view toggles) {
+  RunOutcome start_with_export(RunConfig baseline, std::string_view toggles,
+                               bool is_resume = false) {
     const Plan plan = make_plan({.baseline = std::move(baseline),
                                  .toggles = parse_toggle_choices(toggles),
                                  .num_rounds = 2},
@@ -31,7 +32,8 @@ struct ExportWorld : FakeWorld {
       exported.push_back(block_config_from_json(read_json(spec.environment.front().second)));
       return process;
     };
-    RunOptions run_options = options();
+    RunOptions run_options = options(is_resume);
+    stop = StopRequest::kNone;
     run_options.export_command = {kExport};
     Progress progress(output, false, false);
     return run_plan(plan, run_options, here, progress);
@@ -52,6 +54,29 @@ TEST(ExportPackages, RunsOnceForEachArmThatNeedsOneBeforeTheFirstBlock) {
               Contains(AllOf(HasSubstr("compile=aoti"), HasSubstr("93.2 s (x)"))));
   // The export's time is no block's time: nothing of it lies in the bundle's blocks.
   for (const BlockEntry& entry : world.open().manifest.blocks) EXPECT_LT(entry.duration_s, 93);
+}
+
+TEST(ExportPackages, ARunThatGoesOnNotesOnlyWhatWasMadeAnew) {
+  ExportWorld world;
+  const auto num_notes = [&] {
+    return std::ranges::count_if(world.open().manifest.notes, [](const std::string& note) {
+      return note.find("was made sure of") != std::string::npos;
+    });
+  };
+  interrupt_block(world, 3);
+  EXPECT_EQ(world.start_with_export(cpu_baseline(), "compile=aoti").end, RunEnd::kInterrupted);
+  EXPECT_EQ(num_notes(), 1);
+  interrupt_block(world, 5);
+  world.process.last_lines = {"name: there already"};
+  const auto go_on = [&] {
+    return world.start_with_export(cpu_baseline(), "compile=aoti", true).end;
+  };
+  EXPECT_EQ(go_on(), RunEnd::kInterrupted);
+  EXPECT_EQ(num_notes(), 1) << "found again";
+  world.answer = [](const BlockConfig&, int) { return FakeBlock{}; };
+  world.process.last_lines = {"name: exported in 80.1 s"};
+  EXPECT_EQ(go_on(), RunEnd::kDone);
+  EXPECT_EQ(num_notes(), 2) << "made anew";
 }
 
 TEST(ExportPackages, ArmWithoutPackageIsNotAvailableAndTheRestGoesOn) {
