@@ -15,6 +15,7 @@
 #include "profilers/doctor.h"
 #include "profilers/system_machine.h"
 #include "reports/document.h"
+#include "reports/interactions/interactions.h"
 #include "reports/matrix_table.h"
 #include "reports/metrics.h"
 #include "reports/recipe/recipe_report.h"
@@ -110,6 +111,7 @@ Printout finish(const std::filesystem::path& bundle) {
   const Results results = write_report(bundle);
   std::string text = matrix_text(results);
   for (const std::string& warning : results.warnings) text += wrap("warning: " + warning, 2) + "\n";
+  text += interaction_text(compute_interactions(open_bundle(bundle), results.rule));
   return {.text = text, .json = to_json(results)};
 }
 

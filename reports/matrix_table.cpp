@@ -19,6 +19,20 @@ std::string over_reference(const Results& results, const ArmResult& arm) {
   return reference == nullptr || reference->is_baseline ? "the baseline" : arm.reference;
 }
 
+// Rate of `arm` / the baseline's along its references, each in the same rounds; absent where one of
+// them has no effect.
+std::optional<double> ratio_to_baseline(const Results& results, const ArmResult& arm) {
+  double ratio = 1;
+  const ArmResult* at = &arm;
+  for (std::size_t i = 0; at != nullptr && i < results.arms.size(); ++i) {
+    if (at->is_baseline) return ratio;
+    if (!at->effect_ratio) return std::nullopt;
+    ratio *= *at->effect_ratio;
+    at = find_arm(results, at->reference);
+  }
+  return std::nullopt;
+}
+
 std::string labels_in_brackets(const ArmResult& arm) {
   return arm.labels.empty() ? "" : fmt::format(" ({})", fmt::join(arm.labels, ", "));
 }
@@ -98,8 +112,14 @@ std::string headline(const Results& results) {
     if (fastest == nullptr || arm.valid_tokens_per_s > fastest->valid_tokens_per_s) fastest = &arm;
   }
   if (fastest != nullptr) {
-    return fmt::format("Fastest: {}, {} over {}{}", fastest->name, effect_text(*fastest),
-                       over_reference(results, *fastest), labels_in_brackets(*fastest));
+    std::string text = fmt::format("Fastest: {}, {} over {}", fastest->name, effect_text(*fastest),
+                                   over_reference(results, *fastest));
+    const ArmResult* reference = find_arm(results, fastest->reference);
+    const std::optional<double> ratio = ratio_to_baseline(results, *fastest);
+    if (reference != nullptr && !reference->is_baseline && ratio) {
+      text += fmt::format(", {} over the baseline", format_change(*ratio));
+    }
+    return text + labels_in_brackets(*fastest);
   }
   const std::string counts = counts_of_verdicts(results);
   return counts.empty() ? "Nothing was compared with the baseline"

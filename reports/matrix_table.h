@@ -9,8 +9,9 @@
 
 namespace steplens {
 
-/// The answer in one line: "Fastest: optimizer=fused, +3.1 % [2.9, 3.3] over the baseline". Never
-/// "no difference": what is not proven is said to be not proven.
+/// The answer in one line: "Fastest: optimizer=fused, +3.1 % [2.9, 3.3] over the baseline". Of an
+/// arm that is compared with another one, also its gain over the baseline. Never "no difference":
+/// what is not proven is said to be not proven.
 std::string headline(const Results& results);
 
 /// One row an arm: tokens/s, step time, effect with interval, adjusted p, verdict, peak memory,

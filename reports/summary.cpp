@@ -20,19 +20,21 @@ namespace {
 constexpr double kNotableMemoryRatio = 1.05;
 
 // "is faster: +2.7 % [2.0, 3.5]": goes on behind the arm's name.
-std::string finding_of(const ArmResult& arm, const VerdictRule& rule) {
+std::string finding_of(const ArmResult& arm, const Results& results) {
   if (!arm.is_applicable) return "cannot run here";
   if (!arm.verdict && arm.contract == Contract::kForwardOnly) {
     return "is the forward pass alone and trains nothing, so it has no effect";
   }
   if (!arm.verdict) return "is not judged";
-  const std::string effect = effect_text(arm);
+  std::string effect = effect_text(arm);
+  const ArmResult* reference = find_arm(results, arm.reference);
+  if (reference != nullptr && !reference->is_baseline) effect += " over " + arm.reference;
   switch (*arm.verdict) {
     case Verdict::kFaster: return "is faster: " + effect;
     case Verdict::kSlower: return "is slower: " + effect;
     case Verdict::kEquivalent:
-      return fmt::format("is equivalent within {:.3g} %: {}", 100 * (rule.equivalence_ratio - 1),
-                         effect);
+      return fmt::format("is equivalent within {:.3g} %: {}",
+                         100 * (results.rule.equivalence_ratio - 1), effect);
     case Verdict::kInconclusive: return "is undecided by this run: " + effect;
     case Verdict::kNotEnoughRounds: return "has too few rounds to be judged: " + effect;
     case Verdict::kNoEffect: return "changed nothing that ran";
@@ -57,7 +59,7 @@ std::string memory_of(const ArmResult& arm, const Results& results) {
 }
 
 std::string sentence_of(const ArmResult& arm, const Results& results) {
-  std::string text = finding_of(arm, results.rule) + memory_of(arm, results);
+  std::string text = finding_of(arm, results) + memory_of(arm, results);
   if (!arm.labels.empty()) text += fmt::format(" ({})", fmt::join(arm.labels, ", "));
   return text;
 }

@@ -17,6 +17,7 @@
 #include "reports/counters/counter_parts.h"
 #include "reports/history.h"
 #include "reports/html/html_page.h"
+#include "reports/interactions/interactions.h"
 #include "reports/markdown.h"
 #include "reports/matrix_table.h"
 #include "reports/memory/memory_parts.h"
@@ -207,6 +208,7 @@ int report_verb(const ReportOptions& options) {
     for (const std::string& warning : results.warnings) {
       fmt::print("{}", wrap("warning: " + warning, 2) + "\n");
     }
+    fmt::print("{}", interaction_text(compute_interactions(bundle, results.rule)));
     if (!traced_arms.empty()) fmt::print("\n{}", breakdown_text(traced_arms));
     if (const Table memory = memory_table(memory_arms); !memory.rows.empty()) {
       fmt::print("\n{}", to_text(memory));

@@ -155,4 +155,8 @@ Table interaction_table(const std::vector<Interaction>& interactions) {
   return table;
 }
 
+std::string interaction_text(const std::vector<Interaction>& interactions) {
+  return interactions.empty() ? "" : "\n" + to_text(interaction_table(interactions));
+}
+
 }  // namespace steplens

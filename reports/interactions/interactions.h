@@ -47,6 +47,9 @@ nlohmann::json to_json(const std::vector<Interaction>& interactions);
 /// One row a pair.
 Table interaction_table(const std::vector<Interaction>& interactions);
 
+/// The same as text behind an empty line; empty without a pair.
+std::string interaction_text(const std::vector<Interaction>& interactions);
+
 /// "attention=cudnn and optimizer=fused: independent, +0.1 % [-0.2, 0.4]."
 std::string interaction_sentence(const Interaction& interaction);
 

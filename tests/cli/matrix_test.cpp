@@ -167,6 +167,10 @@ TEST(Matrix, CrossesTwoToggles) {
   EXPECT_EQ(cell["reference"], "accumulation=4");
   EXPECT_TRUE(cell["is_single_variable"].get<bool>());
   EXPECT_NEAR(cell["effect_ratio"].get<double>(), 0.8, 0.01);
+  EXPECT_THAT(result.out, HasSubstr("attention=math and accumulation=4"));
+  EXPECT_THAT(world.run({"report", world.bundle().string()}).out,
+              HasSubstr("attention=math and accumulation=4"))
+      << "what a grid was run for";
   EXPECT_EQ(world.run({"verify", world.bundle().string()}).exit_code, 0);
 }
 

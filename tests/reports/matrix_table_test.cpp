@@ -91,6 +91,25 @@ TEST(Headline, NamesTheFastestArmThatIsProvenFaster) {
             "Fastest: external, +3.08 % [3.02, 3.14] over the baseline (multi-variable)");
 }
 
+TEST(Headline, OfAnArmComparedWithAnotherSaysWhatItIsOverTheBaseline) {
+  Results results = full_matrix();
+  ArmResult both = results.arms[3];
+  both.name = "optimizer=fused+graph=on";
+  both.reference = "optimizer=fused";
+  both.valid_tokens_per_s = 2e6;
+  both.effect_ratio = 1.1;
+  both.effect_low_ratio = 1.09;
+  both.effect_high_ratio = 1.11;
+  results.arms.push_back(both);
+  results.arms[3].effect_ratio = 1.2;
+  // 1.2 x 1.1 = 1.32.
+  EXPECT_THAT(headline(results),
+              StartsWith("Fastest: optimizer=fused+graph=on, +10.0 % [9.0, 11.0] "
+                         "over optimizer=fused, +32.0 % over the baseline"));
+  results.arms[3].effect_ratio.reset();
+  EXPECT_THAT(headline(results), testing::EndsWith("over optimizer=fused"));
+}
+
 TEST(Headline, NeverSaysThatThereIsNoDifference) {
   Results results = full_matrix();
   results.arms[3].verdict = Verdict::kInconclusive;

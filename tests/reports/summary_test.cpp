@@ -44,6 +44,28 @@ TEST(ToggleSentences, JoinTheLevelsAndSayWhatMemoryTheyCost) {
                           "memory at the peak (clock-mediated); cudnn changed nothing that ran."));
 }
 
+TEST(ToggleSentences, SayWhatAnArmIsComparedWithWhereItIsNotTheBaseline) {
+  Results results;
+  results.arms = {{.name = "baseline", .is_baseline = true},
+                  {.name = "graph=on",
+                   .toggle = "graph",
+                   .level = "on",
+                   .reference = "baseline",
+                   .differing_keys = {"graph"},
+                   .verdict = Verdict::kFaster,
+                   .effect_ratio = 1.25},
+                  {.name = "attention=math+graph=on",
+                   .toggle = "attention",
+                   .level = "math",
+                   .reference = "graph=on",
+                   .differing_keys = {"attention"},
+                   .verdict = Verdict::kSlower,
+                   .effect_ratio = 0.5}};
+  EXPECT_THAT(toggle_sentences({}, results),
+              ElementsAre("graph (baseline: off): on is faster: +25 %.",
+                          "attention=math+graph=on is slower: -50 % over graph=on."));
+}
+
 TEST(ToggleSentences, AreAbsentInAnAa) {
   Results results;
   results.aa = AaResult{};
