@@ -10,6 +10,7 @@
 #include "harness/cli/context.h"
 #include "harness/error.h"
 #include "harness/flops.h"
+#include "harness/models.h"
 #include "harness/recipe.h"
 #include "harness/sweep.h"
 #include "profilers/doctor.h"
@@ -22,7 +23,6 @@
 #include "reports/reproduction.h"
 #include "reports/sweep/sweep_results.h"
 #include "reports/verbs.h"
-#include "workloads/catalog/models.h"
 #include "workloads/catalog/prepare_data.h"
 #include "workloads/catalog/toggles.h"
 

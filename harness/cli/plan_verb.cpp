@@ -95,18 +95,7 @@ void print_parts(const MemoryPlan& plan) {
   std::cout << aligned(rows);
 }
 
-// With every setting in which the config is another than its model's own `baseline`.
-std::string command_of(const RunConfig& config, const RunConfig& baseline) {
-  std::string command =
-      fmt::format("steplens matrix --device {} --model {}", name_of(config.device), config.model);
-  if (config.world_size > 1) command += fmt::format(" --ranks {}", config.world_size);
-  for (const auto& [key, value] : settings_beside(config, baseline)) {
-    command += fmt::format(" --set {}={}", key, value);
-  }
-  return command;
-}
-
-int print_plan(const BatchPlan& plan, const RunConfig& baseline, bool is_json) {
+int print_plan(const BatchPlan& plan, bool is_json) {
   if (is_json) {
     std::cout << to_json(plan).dump(2) << '\n';
     return plan.best ? kExitOk : kExitFailed;
@@ -121,7 +110,8 @@ int print_plan(const BatchPlan& plan, const RunConfig& baseline, bool is_json) {
   fmt::print(std::cout, "\n* {}, checkpoint={}\n\n", batch_arithmetic(best.config),
              name_of(best.config.checkpoint));
   print_parts(best.memory);
-  fmt::print(std::cout, "\nRun: {}\n", command_of(best.config, baseline));
+  fmt::print(std::cout, "\nRun: steplens matrix {}\n",
+             fmt::join(words_of_config(best.config), " "));
   return kExitOk;
 }
 
@@ -260,7 +250,7 @@ int run(const PlanFlags& flags, CliContext& context) {
     std::cerr << "steplens: from: no arm of the same model, precision and attention was measured "
                  "there, so steps have no predicted time\n";
   }
-  return print_plan(plan, baseline, flags.is_json);
+  return print_plan(plan, flags.is_json);
 }
 
 }  // namespace

@@ -104,20 +104,6 @@ void add_measured(const AdviceInput& input, Finding& finding) {
   }
 }
 
-// Keys that --device, --model and --ranks set.
-bool follows_from_model(std::string_view key) {
-  constexpr std::array<std::string_view, 12> kKeys = {
-      "device",   "model",     "num_layers", "d_model", "num_heads",  "num_kv_heads",
-      "head_dim", "ffn_width", "vocab_size", "dataset", "world_size", "num_threads"};
-  return std::ranges::find(kKeys, key) != kKeys.end();
-}
-
-bool is_always_said(std::string_view key) {
-  constexpr std::array<std::string_view, 3> kKeys = {"sequence_length", "global_batch",
-                                                     "precision"};
-  return std::ranges::find(kKeys, key) != kKeys.end();
-}
-
 }  // namespace
 
 std::span<const AdviceRule> all_advice_rules() { return kRules; }
@@ -125,23 +111,9 @@ std::span<const AdviceRule> all_advice_rules() { return kRules; }
 std::string test_command(const RunConfig* config, const std::string& toggle,
                          const std::string& level) {
   if (config == nullptr || toggle.empty()) return "";
-  std::string text =
-      fmt::format("steplens matrix --device {} --model {}", name_of(config->device), config->model);
-  if (config->world_size > 1) text += fmt::format(" --ranks {}", config->world_size);
-  RunConfig defaults;
-  defaults.data = config->device == Device::kCuda ? DataPath::kPinned : DataPath::kPrefetch;
-  for (const ConfigField& field : config_fields()) {
-    const nlohmann::json value = field.get(*config);
-    if (follows_from_model(field.name) || field.name == toggle) continue;
-    if (!is_always_said(field.name) && value == field.get(defaults)) continue;
-    text += fmt::format(" --set {}={}", field.name, value_text(field, *config));
-  }
   // The toggle's key stands where the arm has it: only the level is new.
-  const ConfigField* field = find_config_field(toggle);
-  if (field != nullptr && field->get(*config) != field->get(defaults)) {
-    text += fmt::format(" --set {}={}", toggle, value_text(*field, *config));
-  }
-  return text + fmt::format(" --toggles {}={} --rounds 6", toggle, level);
+  return fmt::format("steplens matrix {} --toggles {}={} --rounds 6",
+                     fmt::join(words_of_config(*config), " "), toggle, level);
 }
 
 std::vector<Finding> advise(const AdviceInput& input) {

@@ -48,7 +48,8 @@ std::string interactions_svg(const std::vector<Interaction>& interactions) {
     largest = std::max(largest, std::abs(std::log(pair.ratio)));
   }
   const double left = 20 + kLetterWidth * static_cast<double>(longest);
-  const double side = kCell * static_cast<double>(names.size());
+  // The first arm has no row and the last no column: nothing would stand in it.
+  const double side = kCell * static_cast<double>(names.size() - 1);
   const auto place = [&](std::string_view name) {
     return kCell * static_cast<double>(std::ranges::find(names, name) - names.begin());
   };
@@ -57,14 +58,15 @@ std::string interactions_svg(const std::vector<Interaction>& interactions) {
   svg += svg_text(left, 18, "start", "% of the rate, beyond the product of both effects");
   for (std::size_t i = 0; i < names.size(); ++i) {
     const double at = kCell * (static_cast<double>(i) + 0.5);
-    svg += svg_text(left - 8, kTop + at + 4, "end", names[i]);
+    if (i > 0) svg += svg_text(left - 8, kTop + at - kCell + 4, "end", names[i]);
+    if (i + 1 == names.size()) break;
     svg += svg_text(left + at, kTop + side + (i % 2 == 0 ? 18 : 36), "middle", names[i], kInkColour,
                     11);
   }
   for (const Interaction& pair : interactions) {
     // Below the diagonal, whichever stands first.
     const double column = std::min(place(pair.first), place(pair.second));
-    const double row = std::max(place(pair.first), place(pair.second));
+    const double row = std::max(place(pair.first), place(pair.second)) - kCell;
     svg += svg_rect(left + column + 1, kTop + row + 1, kCell - 2, kCell - 2,
                     colour_of(std::log(pair.ratio), largest), interaction_sentence(pair));
     svg += svg_text(left + column + kCell / 2, kTop + row + kCell / 2, "middle",

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <string>
 #include <vector>
 
@@ -12,44 +11,6 @@
 
 namespace steplens {
 namespace {
-
-// Words of the shell: everything else stands in single quotes.
-std::string quoted(const std::string& word) {
-  const bool is_plain = !word.empty() && std::ranges::all_of(word, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("._-=/,+:%").find(c) != std::string_view::npos;
-  });
-  if (is_plain) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
-  return text + "'";
-}
-
-// Keys that --device, --model and --ranks set, so that --set need not.
-bool follows_from_model(std::string_view key) {
-  constexpr std::array<std::string_view, 11> kKeys = {
-      "device",   "model",     "num_layers", "d_model", "num_heads", "num_kv_heads",
-      "head_dim", "ffn_width", "vocab_size", "dataset", "world_size"};
-  return std::ranges::find(kKeys, key) != kKeys.end();
-}
-
-// Keys whose default depends on device and model.
-bool is_always_said(std::string_view key) {
-  constexpr std::array<std::string_view, 5> kKeys = {"sequence_length", "global_batch", "precision",
-                                                     "data", "num_threads"};
-  return std::ranges::find(kKeys, key) != kKeys.end();
-}
-
-std::vector<std::string> settings_of(const RunConfig& config) {
-  const RunConfig defaults;
-  std::vector<std::string> words;
-  for (const ConfigField& field : config_fields()) {
-    if (follows_from_model(field.name)) continue;
-    if (!is_always_said(field.name) && field.get(config) == field.get(defaults)) continue;
-    words.push_back(fmt::format("--set {}={}", field.name, value_text(field, config)));
-  }
-  return words;
-}
 
 // "attention=math|cudnn" of toggles in the order of their first arm.
 class Choices {
@@ -127,24 +88,19 @@ std::vector<std::string> choices_of(const Manifest& manifest) {
     }
   }
   std::vector<std::string> words;
-  if (!toggles.text().empty()) words.push_back("--toggles " + quoted(toggles.text()));
+  if (!toggles.text().empty()) words.push_back("--toggles " + shell_word(toggles.text()));
   if (!grid.text().empty()) {
-    words.push_back((grid.num_toggles() > 2 ? "--pairs " : "--grid ") + quoted(grid.text()));
+    words.push_back((grid.num_toggles() > 2 ? "--pairs " : "--grid ") + shell_word(grid.text()));
   }
   if (!external.empty()) {
-    words.push_back("--arms " + quoted(fmt::format("{}", fmt::join(external, ","))));
+    words.push_back("--arms " + shell_word(fmt::format("{}", fmt::join(external, ","))));
   }
   return words;
 }
 
 std::string matrix_command(const Manifest& manifest) {
-  std::vector<std::string> words = {"steplens matrix",
-                                    fmt::format("--device {}", name_of(manifest.baseline.device)),
-                                    "--model " + quoted(manifest.baseline.model)};
-  if (manifest.baseline.world_size > 1) {
-    words.push_back(fmt::format("--ranks {}", manifest.baseline.world_size));
-  }
-  for (std::string& word : settings_of(manifest.baseline)) words.push_back(std::move(word));
+  std::vector<std::string> words = {"steplens matrix"};
+  for (std::string& word : words_of_config(manifest.baseline)) words.push_back(std::move(word));
   for (std::string& word : choices_of(manifest)) words.push_back(std::move(word));
   words.push_back(fmt::format("--rounds {}", manifest.num_rounds_planned));
   words.push_back(fmt::format("--seed {}", manifest.seed));
@@ -181,7 +137,7 @@ std::vector<Part> reproduce_parts(const ReportInput& input) {
   const std::filesystem::path folder = input.bundle.folder.lexically_normal();
   const std::filesystem::path name =
       folder.has_filename() ? folder.filename() : folder.parent_path().filename();
-  const std::string bundle = quoted(name.empty() ? "BUNDLE" : name.string());
+  const std::string bundle = shell_word(name.empty() ? "BUNDLE" : name.string());
   return {Paragraph{"Recompute every number of results.json from the raw blocks, and check hashes, "
                     "orders, work and proof:"},
           CodeBlock{"steplens verify " + bundle}, Paragraph{what_it_needs(manifest)},

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "workloads/catalog/models.h"
+#include "harness/models.h"
 
 namespace steplens {
 namespace {

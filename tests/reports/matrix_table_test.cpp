@@ -105,7 +105,7 @@ TEST(Headline, OfAnArmComparedWithAnotherSaysWhatItIsOverTheBaseline) {
   // 1.2 x 1.1 = 1.32.
   EXPECT_THAT(headline(results),
               StartsWith("Fastest: optimizer=fused+graph=on, +10.0 % [9.0, 11.0] "
-                         "over optimizer=fused, +32.0 % over the baseline"));
+                         "over optimizer=fused, +32 % over the baseline"));
   results.arms[3].effect_ratio.reset();
   EXPECT_THAT(headline(results), testing::EndsWith("over optimizer=fused"));
 }

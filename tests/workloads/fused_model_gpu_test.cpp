@@ -10,10 +10,10 @@
 #include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
 
+#include "harness/models.h"
 #include "harness/temporary_folder.h"
 #include "reports/guards.h"
 #include "workloads/attention.h"
-#include "workloads/catalog/models.h"
 #include "workloads/evidence.h"
 #include "workloads/step_executor.h"
 

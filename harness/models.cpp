@@ -1,4 +1,4 @@
-#include "workloads/catalog/models.h"
+#include "harness/models.h"
 
 #include <algorithm>
 #include <vector>
