@@ -254,9 +254,9 @@ void add_recipe_verb(CLI::App& app, CliContext& context, int& exit_code) {
       "recipe", "search a fast configuration: one toggle after the other, kept only if it wins");
   verb->footer(fmt::format(
       "Each step is a matrix over what was kept so far. What a kept toggle excludes (compile=aoti "
-      "knows no fused operator)\nis tried behind the order, all of it together in its place. At "
-      "the "
-      "end every kept toggle is undone alone.\nOrder: {}\n\nExample:\n"
+      "knows no fused operator)\nis tried behind the order, all of it in its place. At the end "
+      "every "
+      "kept toggle is undone alone.\nOrder: {}\n\nExample:\n"
       "  steplens recipe --model gpt2-124m --rounds 6 --out runs/recipe\n"
       "  steplens recipe --order 'attention,optimizer,graph=on' --memory-goal 40GiB --out runs/b\n"
       "  steplens recipe --resume runs/recipe\n\n"

@@ -184,9 +184,9 @@ ReportDocument recipe_document(const RecipeResults& results) {
       results.recipe.steps, [](const RecipeStep& step) { return !step.changes.empty(); });
   if (has_alternative) {
     path.emplace_back(Paragraph{
-        "What a kept toggle excludes cannot be tried on top of it. Behind the others it is tried "
-        "in "
-        "its place, all of it in one arm; what each part is worth, undoing it at the end says."});
+        "What a kept toggle excludes cannot be tried on top of it. It is tried behind the others "
+        "in its place, all of it in one arm; what each part is worth, undoing it at the end "
+        "says."});
   }
   document.chapters.push_back({"path", "Path", std::move(path)});
   if (!results.recipe.leave_one_out.empty()) {
