@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -15,6 +16,8 @@ constexpr double kColumn = 104;
 constexpr double kLeft = 90;
 constexpr double kTop = 44;
 constexpr double kBottom = 300;
+// Words nearer than this to a line would stand in its words.
+constexpr double kClose = 16;
 
 }  // namespace
 
@@ -40,10 +43,10 @@ std::string recipe_svg(const RecipeResults& results) {
     svg += svg_text(x + kColumn / 2, kBottom + 18, "middle", first, kInkColour, 12);
     svg += svg_text(x + kColumn / 2, kBottom + 36, "middle", second, kMutedColour, 11);
   };
-  const auto level = [&](double rate, std::string_view colour, double width,
-                         std::string_view word) {
+  const auto level = [&](double rate, std::string_view colour, double width, std::string_view word,
+                         double words_below = -5) {
     svg += svg_line(x + 14, y.at(rate), x + kColumn - 14, y.at(rate), colour, width);
-    svg += svg_text(x + kColumn / 2, y.at(rate) - 5, "middle", word, kInkColour, 11);
+    svg += svg_text(x + kColumn / 2, y.at(rate) + words_below, "middle", word, kInkColour, 11);
   };
   for (const RecipeStepResults& step : results.steps) {
     const ArmResult* baseline = step.baseline();
@@ -55,18 +58,26 @@ std::string recipe_svg(const RecipeResults& results) {
     }
     if (!step.results) {
       column_text(step.step.toggle, "skipped");
+      if (now > 0) {  // The path goes on where it was.
+        svg += svg_line(x - 14, y.at(now), x + kColumn - 14, y.at(now), kAxisColour, 1);
+      }
       x += kColumn;
       continue;
-    }
-    for (const ArmResult& row : step.results->arms) {
-      if (row.is_baseline || !row.valid_tokens_per_s || &row == step.kept()) continue;
-      level(*row.valid_tokens_per_s, kMutedColour, 1,
-            step.step.changes.empty() ? std::string_view(row.level) : "the excluded");
     }
     const ArmResult* kept = step.kept();
     const bool is_alternative = !step.step.changes.empty();
     const std::string kept_name = is_alternative ? "all it excluded" : step.step.kept_level;
     const ArmResult* shown = kept != nullptr ? kept : baseline;
+    for (const ArmResult& row : step.results->arms) {
+      if (row.is_baseline || !row.valid_tokens_per_s || &row == kept) continue;
+      double words_below = -5;
+      if (shown != nullptr && shown->valid_tokens_per_s) {
+        const double below = y.at(*row.valid_tokens_per_s) - y.at(*shown->valid_tokens_per_s);
+        if (std::abs(below) < kClose) words_below = below >= 0 ? 12 : -kClose - below;
+      }
+      level(*row.valid_tokens_per_s, kMutedColour, 1,
+            is_alternative ? std::string_view("the excluded") : row.level, words_below);
+    }
     if (shown != nullptr && shown->valid_tokens_per_s) {
       const double next = *shown->valid_tokens_per_s;
       svg += svg_line(x - 14, y.at(now), x + 14, y.at(next), kAxisColour, 1);

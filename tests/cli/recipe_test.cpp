@@ -116,6 +116,9 @@ TEST(Recipe, TriesWhatAKeptToggleExcludesInItsPlace) {
   EXPECT_THAT(report,
               HasSubstr("| without compile | checkpoint=full instead of compile=aoti +18."));
   EXPECT_THAT(report, HasSubstr("| all of it |"));
+  const std::string plot = read_file(world.bundle() / "recipe.svg");
+  EXPECT_THAT(plot, HasSubstr("without compile"));
+  EXPECT_THAT(plot, HasSubstr("all it excluded: "));
   // Going on with a finished recipe decides the same.
   const CliResult again = world.run({"recipe", "--resume", world.bundle().string()}, environment);
   ASSERT_EQ(again.exit_code, 0) << again.err;
