@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/block.h"
+#include "harness/config_text.h"
 #include "harness/error.h"
 #include "harness/files.h"
 #include "harness/json_field.h"
@@ -188,8 +189,7 @@ std::pair<std::string, std::string> setting_of(std::string_view toggle, std::str
   // A level's name need not be what its key takes (500us is 500000).
   RunConfig config;
   edit->apply(config);
-  const json value = find_config_field(known->key)->get(config);
-  return {std::string(known->key), value.is_string() ? value.get<std::string>() : value.dump()};
+  return {std::string(known->key), value_text(*find_config_field(known->key), config)};
 }
 
 std::vector<std::pair<std::string, std::string>> settings_after(const Recipe& recipe,
