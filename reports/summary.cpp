@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "harness/config_text.h"
 #include "harness/run_config.h"
 #include "reports/breakdown/breakdown_parts.h"
 #include "reports/format.h"
@@ -69,8 +70,7 @@ std::string baseline_level(const Manifest& manifest, const ArmResult& arm) {
   const std::string& key = arm.differing_keys.size() == 1 ? arm.differing_keys.front() : arm.toggle;
   const ConfigField* field = find_config_field(key);
   if (field == nullptr) return {};
-  const nlohmann::json value = field->get(manifest.baseline);
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value_text(*field, manifest.baseline);
 }
 
 }  // namespace

@@ -83,8 +83,7 @@ bool undoes_arm(const AdviceInput& input, const Finding& finding) {
   }
   const ConfigField* field = find_config_field(finding.toggle);
   if (field == nullptr) return false;
-  const nlohmann::json value = field->get(*input.reference_config);
-  return (value.is_string() ? value.get<std::string>() : value.dump()) == finding.level;
+  return value_text(*field, *input.reference_config) == finding.level;
 }
 
 void add_measured(const AdviceInput& input, Finding& finding) {
