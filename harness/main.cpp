@@ -23,6 +23,7 @@
 #include "reports/reproduction.h"
 #include "reports/sweep/sweep_results.h"
 #include "reports/verbs.h"
+#include "workloads/catalog/package_info.h"
 #include "workloads/catalog/prepare_data.h"
 #include "workloads/catalog/toggles.h"
 
@@ -135,7 +136,9 @@ int main(int argc, char** argv) {
                      .compare_reproduction = reproduced,
                      .print_trace = print_trace,
                      .add_report_verbs = add_report_verbs};
-  context.vocabulary = {
-      .toggles = all_toggles(), .why_not = why_not, .external_arms = external_arms()};
+  context.vocabulary = {.toggles = all_toggles(),
+                        .why_not = why_not,
+                        .external_arms = external_arms(),
+                        .package_name = package_name};
   return run_cli(argc, argv, context);
 }

@@ -32,6 +32,8 @@ struct PlanVocabulary {
   std::string_view (*why_not)(const RunConfig& config) = nullptr;
   std::vector<KnownExternalArm> external_arms;
   std::filesystem::path scripts_folder;  // Where their scripts lie on this machine.
+  /// Names the package that compile=aoti runs (harness/package_export.h).
+  std::string (*package_name)(const RunConfig& config) = nullptr;
 };
 
 inline constexpr int kDefaultNumRounds = 12;

@@ -137,7 +137,7 @@ class Session {
     if (manifest.num_aa == 0 && manifest.failed_arms.contains(baseline)) {
       return baseline_failed(manifest.failed_arms[baseline].get<std::string>());
     }
-    PhaseResult pilots = export_packages(parts_, options_.export_command);
+    PhaseResult pilots = export_packages(parts_, options_.package_export);
     if (pilots.end == PhaseEnd::kDone) {
       pilots = run_pilots(parts_, [this] { return is_time_over(0); });
     }

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/error.h"
+#include "harness/package_export.h"
 #include "harness/plan.h"
 #include "harness/progress.h"
 #include "harness/run_site.h"
@@ -26,7 +27,7 @@ struct RunOptions {
   std::filesystem::path bundle;
   bool is_resume = false;
   std::vector<std::string> worker_command;
-  std::vector<std::string> export_command;  // Makes packages for compile=aoti.
+  PackageExport package_export;             // For compile=aoti.
   std::filesystem::path data_path;          // Empty on --resume: where it was,
   std::filesystem::path default_data_path;  // or here, if that is not known any more.
   std::filesystem::path memory_path;        // Of the ResumeMemory; empty: none is kept.

@@ -93,8 +93,9 @@ fs::path find_site_packages() {
   return {};
 }
 
-std::vector<std::string> export_command(const fs::path& scripts_folder) {
-  return {(scripts_folder / "export_step.py").string()};
+PackageExport package_export_of(const PlanVocabulary& vocabulary) {
+  return {.command = {(vocabulary.scripts_folder / "export_step.py").string()},
+          .name_of = vocabulary.package_name};
 }
 
 fs::path default_data_path(std::string_view dataset, std::string_view tokenizer,

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "harness/cli/context.h"
+#include "harness/package_export.h"
 
 namespace steplens {
 
@@ -25,8 +26,8 @@ std::filesystem::path find_scripts_folder();
 /// bin/, else what find_torch.sh finds. Empty if there is none.
 std::filesystem::path find_site_packages();
 
-/// The program that makes the packages of compile=aoti.
-std::vector<std::string> export_command(const std::filesystem::path& scripts_folder);
+/// What makes the packages of compile=aoti.
+PackageExport package_export_of(const PlanVocabulary& vocabulary);
 
 /// Where the token file of a corpus lies by default: "torch-python-bytes.bin" or
 /// "torch-python-bpe50304.bin" in the cache folder's data/.

@@ -53,7 +53,7 @@ MatrixSeries::Outcome MatrixSeries::run(const Experiment& experiment, const fs::
   RunOptions options{.bundle = bundle,
                      .is_resume = fs::exists(bundle / "manifest.json"),
                      .worker_command = {worker_or_throw().string()},
-                     .export_command = export_command(context_.vocabulary.scripts_folder),
+                     .package_export = package_export_of(context_.vocabulary),
                      .memory_path = resume_memory_path(bundle),
                      .gpu = flags_.gpu,
                      .allows_foreign_load = flags_.allows_foreign_load,

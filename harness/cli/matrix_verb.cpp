@@ -105,7 +105,7 @@ class MatrixVerb {
       throw ConfigError("resume: names no bundle; write --resume FOLDER");
     }
     RunOptions options{.is_resume = flags_.is_resume,
-                       .export_command = export_command(context_.vocabulary.scripts_folder),
+                       .package_export = package_export_of(context_.vocabulary),
                        .gpu = flags_.gpu,
                        .max_seconds = experiment.max_seconds,
                        .allows_foreign_load = flags_.allows_foreign_load,

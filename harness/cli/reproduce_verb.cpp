@@ -72,7 +72,7 @@ int reproduce(const ReproduceFlags& flags, CliContext& context) {
   RunOptions options{.bundle = copy,
                      .is_resume = fs::exists(copy / "manifest.json"),
                      .worker_command = {worker_or_throw().string()},
-                     .export_command = export_command(context.vocabulary.scripts_folder),
+                     .package_export = package_export_of(context.vocabulary),
                      .memory_path = resume_memory_path(copy),
                      .gpu = flags.gpu,
                      .max_seconds = flags.max_seconds,

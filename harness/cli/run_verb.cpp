@@ -108,7 +108,7 @@ int run_blocks(const RunFlags& flags, CliContext& context) {
   };
   plan_now();  // Faults of the request come first: preparing a corpus takes a while.
   RunOptions options{.worker_command = {worker_or_throw().string()},
-                     .export_command = export_command(context.vocabulary.scripts_folder),
+                     .package_export = package_export_of(context.vocabulary),
                      .gpu = flags.gpu,
                      .allows_foreign_load = flags.allows_foreign_load,
                      .block_timeout_s = flags.block_timeout_s,

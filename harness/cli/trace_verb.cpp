@@ -148,7 +148,7 @@ int trace_workload(const TraceFlags& flags, CliContext& context) {
   // Faults of the request come first: preparing a corpus takes a while.
   check_can_be_traced(plan_now().arms.front());
   RunOptions options{.worker_command = {worker_or_throw().string()},
-                     .export_command = export_command(context.vocabulary.scripts_folder),
+                     .package_export = package_export_of(context.vocabulary),
                      .gpu = flags.gpu,
                      .allows_foreign_load = flags.allows_foreign_load,
                      .block_timeout_s = flags.block_timeout_s};

@@ -17,6 +17,7 @@ constexpr const char* kExport = "/opt/export_step.py";
 struct ExportWorld : FakeWorld {
   ProcessResult process{.end = ProcessEnd::kExited, .wall_s = 93.2, .last_lines = {"x", ""}};
   std::vector<BlockConfig> exported;
+  std::string (*name_of)(const RunConfig& config) = nullptr;
 
   RunOutcome start_with_export(RunConfig baseline, std::string_view toggles,
                                bool is_resume = false) {
@@ -34,7 +35,7 @@ struct ExportWorld : FakeWorld {
     };
     RunOptions run_options = options(is_resume);
     stop = StopRequest::kNone;
-    run_options.export_command = {kExport};
+    run_options.package_export = {.command = {kExport}, .name_of = name_of};
     Progress progress(output, false, false);
     return run_plan(plan, run_options, here, progress);
   }
@@ -92,12 +93,48 @@ TEST(ExportPackages, ArmWithoutPackageIsNotAvailableAndTheRestGoesOn) {
   for (const BlockConfig& block : world.ran) EXPECT_EQ(block.config.compile, Compile::kOff);
 }
 
+// One package for each attention, whatever the rest of the config says.
+std::string name_by_attention(const RunConfig& config) {
+  return std::string(name_of(config.attention));
+}
+
+RunConfig compiled_baseline() {
+  RunConfig baseline = cpu_baseline();
+  baseline.compile = Compile::kAoti;
+  return baseline;
+}
+
+TEST(ExportPackages, ArmsThatShareAPackageAskForItOnce) {
+  ExportWorld world;
+  world.name_of = name_by_attention;
+  EXPECT_EQ(world.start_with_export(compiled_baseline(), "attention=math,optimizer=loop").end,
+            RunEnd::kDone);
+  ASSERT_EQ(world.exported.size(), 2U);
+  EXPECT_EQ(world.exported[0].arm, "baseline");
+  EXPECT_EQ(world.exported[1].arm, "attention=math");
+  EXPECT_THAT(world.open().manifest.notes,
+              Contains(HasSubstr("package of baseline and 1 more arm was made sure of in 93.2 s")));
+}
+
+TEST(ExportPackages, APackageThatCannotBeMadeFailsEveryArmThatSharesIt) {
+  ExportWorld world;
+  world.name_of = name_by_attention;
+  world.process.exit_code = 4;
+  world.process.last_lines = {"PyTorch finds no GPU here"};
+  const RunOutcome outcome =
+      world.start_with_export(compiled_baseline(), "optimizer=loop,compile=off");
+  EXPECT_EQ(outcome.end, RunEnd::kBaselineFailed);
+  EXPECT_EQ(world.exported.size(), 1U);
+  const Manifest manifest = world.open().manifest;
+  EXPECT_EQ(manifest.failed_arms.at("optimizer=loop"), "not available: PyTorch finds no GPU here");
+  EXPECT_EQ(manifest.failed_arms.at("compile=off"),
+            "its reference baseline failed, so there is nothing to compare it with");
+}
+
 TEST(ExportPackages, BaselineWithoutPackageEndsTheRun) {
   ExportWorld world;
   world.process = {.end = ProcessEnd::kNotStarted, .why_not_started = "no such file"};
-  RunConfig baseline = cpu_baseline();
-  baseline.compile = Compile::kAoti;
-  const RunOutcome outcome = world.start_with_export(baseline, "attention=math");
+  const RunOutcome outcome = world.start_with_export(compiled_baseline(), "attention=math");
   EXPECT_EQ(outcome.end, RunEnd::kBaselineFailed);
   EXPECT_THAT(outcome.reason, HasSubstr("not available: no such file"));
   EXPECT_TRUE(world.ran.empty());
