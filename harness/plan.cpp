@@ -79,10 +79,12 @@ std::string reason_against(const RunConfig& config, const Level* level,
   return "";
 }
 
-std::vector<ProofClaim> claims_of(const Toggle& toggle, std::string_view level, Device device) {
+std::vector<ProofClaim> claims_of(const Toggle& toggle, std::string_view level,
+                                  const RunConfig& config, const RunConfig& reference) {
   std::vector<ProofClaim> claims;
   for (const EvidenceRule& rule : toggle.evidence) {
-    if (rule.level == level && rule.device == device) {
+    if (rule.level == level && rule.device == config.device &&
+        is_in_sight(rule, config, reference)) {
       claims.push_back({.counter = std::string(rule.counter), .claim = rule.claim});
     }
   }
@@ -107,7 +109,7 @@ Arm level_arm(const Toggle& toggle, const Level& level, RunConfig config, std::s
           .config = config,
           .contract = contract_of(toggle, config),
           .not_applicable_reason = reason_against(config, &level, vocabulary),
-          .proof_claims = claims_of(toggle, level.name, config.device)};
+          .proof_claims = claims_of(toggle, level.name, config, before)};
 }
 
 class PlanBuilder {
@@ -371,7 +373,7 @@ class PlanBuilder {
       const std::string level = current_level(toggle, arm.config);
       if (level == current_level(toggle, request_.baseline)) continue;
       arm.contract = std::max(arm.contract, contract_of(toggle, arm.config));
-      for (const ProofClaim& claim : claims_of(toggle, level, arm.config.device)) {
+      for (const ProofClaim& claim : claims_of(toggle, level, arm.config, request_.baseline)) {
         // Two toggles may claim the same.
         if (std::ranges::count(arm.proof_claims, claim) == 0) arm.proof_claims.push_back(claim);
       }

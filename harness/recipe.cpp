@@ -137,6 +137,9 @@ RecipeDecision decide_step(std::span<const RecipeArm> arms,
   } else if (best_of_rest != nullptr) {
     decision.reason = fmt::format("no level wins; the best is {}, {}, {}", best_of_rest->name,
                                   change_text(effect_of(*best_of_rest)), best_of_rest->verdict);
+    if (best_of_rest->verdict == "NO_EFFECT" && !best_of_rest->reason.empty()) {
+      decision.reason += ": " + best_of_rest->reason;
+    }
   } else {
     decision.reason = "no level could be measured";
     for (const RecipeArm& arm : arms.subspan(1)) {

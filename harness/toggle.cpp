@@ -44,6 +44,19 @@ Claim claim_from_name(std::string_view name) {
   return static_cast<Claim>(index_or_throw(kClaims, name, "claim"));
 }
 
+bool is_relative(Claim claim) {
+  return claim == Claim::kMoreThanReference || claim == Claim::kFewerThanReference ||
+         claim == Claim::kOtherThanReference;
+}
+
+bool is_in_sight(const EvidenceRule& rule, const RunConfig& config, const RunConfig& reference) {
+  const auto is_seen = [&](const RunConfig& c) {
+    const bool is_in_package = c.compile == Compile::kAoti;
+    return rule.sight == Sight::kEverywhere || is_in_package == (rule.sight == Sight::kInPackages);
+  };
+  return is_seen(config) && (!is_relative(rule.claim) || is_seen(reference));
+}
+
 Contract contract_of(const Toggle& toggle, const RunConfig& config) {
   return toggle.contract_for != nullptr ? toggle.contract_for(config) : toggle.contract;
 }

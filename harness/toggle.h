@@ -43,13 +43,24 @@ enum class Claim {
 };
 std::string_view name_of(Claim claim);  // "present", "absent", "equals_level", ...
 Claim claim_from_name(std::string_view name);
+/// Whether it compares with the reference arm.
+bool is_relative(Claim claim);
+
+/// Where a counter shows what it counts. The package of compile=aoti calls kernels past LibTorch's
+/// dispatcher, so that operators of the forward and backward pass go uncounted there.
+enum class Sight : std::uint8_t { kEverywhere, kOutsidePackages, kInPackages };
 
 struct EvidenceRule {
   std::string_view level;  // The level that it proves.
   Device device;           // Where it applies.
   std::string_view counter;
   Claim claim;
+  Sight sight = Sight::kEverywhere;
 };
+
+/// Whether `rule` can be checked on `config`: its counter must be seen there and, if the two are
+/// compared, in `reference` too.
+bool is_in_sight(const EvidenceRule& rule, const RunConfig& config, const RunConfig& reference);
 
 /// One variable of the training step: the unit of every before/after comparison.
 struct Toggle {

@@ -44,11 +44,6 @@ struct Counters {
   std::filesystem::path trace_file;  // Empty where there is none.
 };
 
-bool is_relative(Claim claim) {
-  return claim == Claim::kMoreThanReference || claim == Claim::kFewerThanReference ||
-         claim == Claim::kOtherThanReference;
-}
-
 // The counter as this program counts it in the trace itself.
 std::optional<double> recount(const Counters& arm, const std::string& name) {
   if (arm.trace_file.empty()) return std::nullopt;

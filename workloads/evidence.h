@@ -17,14 +17,15 @@ namespace steplens {
 ///    TF32 is allowed);
 ///  - "all_reduce_bytes": what a rank hands to its all-reduces; "all_reduces_<dtype>": their number
 ///    by type (fp32, bf16, fp16);
-///  - what the step counts itself: "forward_passes", "block_forwards", "package_runs",
-///    "graph_replays", "loss_reads", "padding_positions", "distinct_row_lengths",
-///    "loader_thread_batches", "pinned_copies", "frozen_parameters", "injected_spins",
-///    "timing_events", "nvtx_ranges", "expandable_segments", "bf16_parameters",
-///    "multi_tensor_updates", "all_reduces_after_backward", and per launch of a fused operator's
-///    forward or backward pass "fused_norms", "fused_ropes", "fused_mlps", "fused_losses",
-///    "fused_embedding_gradients"; "fused_residuals"; "tuned_gemms", and of these the products of
-///    each type under "matmuls_<dtype>" too.
+///  - what the step counts itself: "forward_passes", "block_forwards", "package_runs" (and
+///    once a run "package_attention_<level>" and "package_precision_<level>", as the package's JSON
+///    says that it was compiled: its operators go uncounted), "graph_replays", "loss_reads",
+///    "padding_positions", "distinct_row_lengths", "loader_thread_batches", "pinned_copies",
+///    "frozen_parameters", "injected_spins", "timing_events", "nvtx_ranges", "expandable_segments",
+///    "bf16_parameters", "multi_tensor_updates", "all_reduces_after_backward", and per launch of a
+///    fused operator's forward or backward pass "fused_norms", "fused_ropes", "fused_mlps",
+///    "fused_losses", "fused_embedding_gradients"; "fused_residuals"; "tuned_gemms", and of these
+///    the products of each type under "matmuls_<dtype>" too.
 /// Not exact about zero: a counter that is missing counts as 0.
 using Counters = std::map<std::string, std::int64_t>;
 

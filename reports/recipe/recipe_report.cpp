@@ -62,6 +62,31 @@ std::string start_text(const RecipeResults& results) {
                      fmt::join(words, ", "));
 }
 
+// What it means that undoing a kept level does not make the configuration SLOWER.
+std::string not_needed_sentence(const LeaveOneOut& row) {
+  const std::string kept = fmt::format("{}={}", row.toggle, row.kept_level);
+  const std::string change = row.effect_ratio ? format_change(*row.effect_ratio) : "";
+  if (row.verdict == verdict_name(Verdict::kEquivalent)) {
+    return fmt::format(
+        "{} won when it was tried, and undoing it now changes nothing: the others made it "
+        "needless.",
+        kept);
+  }
+  if (row.verdict == verdict_name(Verdict::kFaster)) {
+    return fmt::format(
+        "{} won when it was tried, and is in the way now: undoing it is FASTER, {}. Start another "
+        "recipe without it.",
+        kept, change);
+  }
+  if (row.verdict == verdict_name(Verdict::kNoEffect)) {
+    return fmt::format("Undoing {} measured {}, and nothing shows that it changed what ran: {}.",
+                       kept, change, row.reason);
+  }
+  return fmt::format(
+      "{} won when it was tried; whether it still helps is not known: undoing it is {}{}{}.", kept,
+      row.verdict, row.reason.empty() ? "" : ", ", row.reason);
+}
+
 std::vector<std::string> leave_one_out_sentences(const RecipeResults& results) {
   std::vector<std::string> sentences;
   for (const LeaveOneOut& row : results.recipe.leave_one_out) {
@@ -69,9 +94,7 @@ std::vector<std::string> leave_one_out_sentences(const RecipeResults& results) {
       sentences.push_back(
           fmt::format("{}={} cannot be undone alone: {}.", row.toggle, row.kept_level, row.reason));
     } else if (!row.is_needed()) {
-      sentences.push_back(fmt::format(
-          "{}={} won when it was tried, and undoing it now is {}: the others made it needless.",
-          row.toggle, row.kept_level, row.verdict));
+      sentences.push_back(not_needed_sentence(row));
     }
   }
   return sentences;

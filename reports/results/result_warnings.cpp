@@ -16,6 +16,14 @@
 namespace steplens {
 namespace {
 
+// NO_EFFECT, and a difference far beyond what arms that ran the same can show.
+bool is_contradicted(const ArmResult& row) {
+  constexpr double kLargeRatio = 1.03;
+  return row.verdict == Verdict::kNoEffect && row.effect_ratio && row.effect_low_ratio &&
+         row.effect_high_ratio &&
+         (*row.effect_high_ratio < 1 / kLargeRatio || *row.effect_low_ratio > kLargeRatio);
+}
+
 void warn_about_arm(const ArmResult& row, const Comparison& comparison,
                     std::vector<std::string>& warnings) {
   if (!row.is_single_variable && row.is_applicable && !row.is_external) {
@@ -35,6 +43,13 @@ void warn_about_arm(const ArmResult& row, const Comparison& comparison,
         "{}: its mean SM clock differs from that of {} by more than 1 %, so part of the effect is "
         "the clock's; per cycle it is {}.",
         row.name, row.reference, format_change(*row.effect_per_cycle_ratio)));
+  }
+  if (is_contradicted(row)) {
+    warnings.push_back(fmt::format(
+        "{}: no effect is proven, yet its rate differs: {}. Either what is claimed cannot be "
+        "counted "
+        "there, or something else changed; a trace of both arms (--trace-steps) shows which.",
+        row.name, format_effect(*row.effect_ratio, row.effect_low_ratio, row.effect_high_ratio)));
   }
   for (const std::string& note : comparison.not_checked) {
     warnings.push_back(note + ", so equal work is taken on trust there.");

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "reports/format.h"
+#include "reports/guards.h"
 #include "reports/metrics.h"
 #include "reports/plots/step_plots.h"
 #include "reports/section.h"
@@ -45,11 +46,12 @@ std::vector<Part> guards_parts(const ReportInput& input) {
   }
   if (table.rows.empty()) return {};
   std::vector<Part> parts = {
-      Paragraph{
+      Paragraph{fmt::format(
           "Checked in every round against the reference's block: warm-up and measured steps, "
           "tokens, data hash, initial weights, learning rates, that training changed the "
-          "parameters, and the trajectories of loss and gradient norm over the first 40 steps "
-          "(mean |ratio - 1|, worst round, of what is allowed)."},
+          "parameters, and the trajectories of loss and gradient norm over the first {} steps "
+          "(mean |ratio - 1|, worst round, of what is allowed).",
+          kNumTrajectorySteps)},
       std::move(table)};
   if (!failures.empty()) parts.emplace_back(BulletList{failures});
   parts.emplace_back(Image{

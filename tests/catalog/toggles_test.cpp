@@ -1,7 +1,9 @@
 #include "workloads/catalog/toggles.h"
 
+#include <algorithm>
 #include <set>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "harness/models.h"
@@ -72,6 +74,70 @@ TEST(AllToggles, EveryRuleOfEvidenceNamesALevelAndEveryCudaLevelHasOne) {
       EXPECT_TRUE(has_rule) << toggle.name << "=" << level.name << " cannot be proven";
     }
   }
+}
+
+std::vector<std::string> counters_in_sight(std::string_view toggle, std::string_view level,
+                                           const RunConfig& config, const RunConfig& reference) {
+  std::vector<std::string> counters;
+  for (const EvidenceRule& rule : find_toggle(all_toggles(), toggle)->evidence) {
+    if (rule.level == level && rule.device == config.device &&
+        is_in_sight(rule, config, reference)) {
+      counters.emplace_back(rule.counter);
+    }
+  }
+  return counters;
+}
+
+TEST(AllToggles, EveryLevelThatAPackageRunsHasEvidenceInsideIt) {
+  for (const Device device : {Device::kCpu, Device::kCuda}) {
+    RunConfig compiled = baseline_config(device, device == Device::kCpu ? "nano" : "gpt2-124m");
+    compiled.compile = Compile::kAoti;
+    compiled.precision = device == Device::kCpu ? Precision::kFp32 : Precision::kBf16;
+    int num_levels = 0;
+    for (const Toggle& toggle : all_toggles()) {
+      for (const Level& level : toggle.levels) {
+        RunConfig config = compiled;
+        level.apply(config);
+        if (config == compiled || config.compile == Compile::kOff) continue;
+        if (level.why_not != nullptr && !level.why_not(config).empty()) continue;
+        if (!why_not(config).empty() || toggle.evidence.empty()) continue;
+        const bool has_rules = std::ranges::any_of(toggle.evidence, [&](const EvidenceRule& rule) {
+          return rule.level == level.name && rule.device == device;
+        });
+        if (!has_rules) continue;  // Not proven in an eager step either.
+        ++num_levels;
+        EXPECT_FALSE(counters_in_sight(toggle.name, level.name, config, compiled).empty())
+            << toggle.name << "=" << level.name;
+      }
+    }
+    EXPECT_GT(num_levels, 5);
+  }
+}
+
+// In a package no operator is counted: what is compared with one compares with nothing.
+TEST(AllToggles, WhatAPackageHidesIsNotClaimedOfIt) {
+  using ::testing::Contains;
+  using ::testing::Not;
+  RunConfig eager = baseline_config(Device::kCuda, "gpt2-124m");
+  eager.precision = Precision::kBf16;
+  RunConfig compiled = eager;
+  compiled.compile = Compile::kAoti;
+  RunConfig fused = eager;
+  fused.rope = Operators::kFused;
+  EXPECT_THAT(counters_in_sight("rope", "fused", fused, eager), Contains("aten::cat"));
+  EXPECT_THAT(counters_in_sight("rope", "fused", fused, compiled),
+              testing::ElementsAre("fused_ropes", "trace.rope_fused"));
+  EXPECT_THAT(counters_in_sight("weights", "bf16_master", eager, compiled),
+              testing::ElementsAre("bf16_parameters"));
+  EXPECT_THAT(counters_in_sight("gemm", "tuned", eager, compiled),
+              testing::ElementsAre("tuned_gemms"));
+  EXPECT_THAT(
+      counters_in_sight("attention", "math", compiled, compiled),
+      testing::AllOf(Contains("package_attention_math"), Contains("aten::_cudnn_attention_forward"),
+                     Not(Contains("aten::_scaled_dot_product_attention_math"))));
+  EXPECT_THAT(counters_in_sight("attention", "math", eager, compiled),
+              Contains("aten::_scaled_dot_product_attention_math"))
+      << "a claim about the arm alone needs no sight of the reference";
 }
 
 TEST(AllToggles, LevelsForAGpuOrSeveralRanksSayWhyNotOnOneCpu) {

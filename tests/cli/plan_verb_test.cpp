@@ -21,7 +21,8 @@ TEST(PlanVerb, PredictsThePeaksOfEveryPublishedArm) {
         "h200-gpt2-124m-reproduced", "h200-aa20-graph", "h200-reducer", "h200-tracing-graph",
         "h200x2-gpt2-124m", "h200-gpt2-124m-frameworks", "h200-gpt2-124m-max-autotune",
         "h200-gpt2-124m-220-steps", "h200-gpt2-124m-planned", "h200-gpt2-124m-pairs",
-        "h200-llama-1b-frameworks", "h200x2-gpt2-124m-frameworks", "h200x2-llama-1b"}) {
+        "h200-llama-1b-frameworks", "h200x2-gpt2-124m-frameworks", "h200x2-llama-1b",
+        "h200-gpt2-124m-switches", "h200-llama-1b-switches"}) {
     const CliResult result = world.run({"plan", "--check", published(bundle), "--json"});
     ASSERT_EQ(result.exit_code, 0) << bundle << ": " << result.out << result.err;
     for (const nlohmann::json& arm : nlohmann::json::parse(result.out)) {

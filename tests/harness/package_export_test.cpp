@@ -80,6 +80,12 @@ TEST(ExportPackages, ARunThatGoesOnNotesOnlyWhatWasMadeAnew) {
   EXPECT_EQ(num_notes(), 2) << "made anew";
 }
 
+// What was noted once is not noted again by these words of the script.
+TEST(ExportPackages, TheScriptSaysThereAlready) {
+  EXPECT_THAT(read_file(STEPLENS_SOURCE_DIR "/scripts/arms/export_step.py"),
+              HasSubstr("return f\"{name}: there already\""));
+}
+
 TEST(ExportPackages, ArmWithoutPackageIsNotAvailableAndTheRestGoesOn) {
   ExportWorld world;
   world.process.exit_code = 4;

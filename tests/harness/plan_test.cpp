@@ -286,6 +286,41 @@ TEST(MakePlan, AddsExternalArmsWithoutTheirFolders) {
   EXPECT_FALSE(plan.arms[1].is_single_variable);
 }
 
+TEST(MakePlan, ClaimsOnlyWhatCanBeSeenInBothArms) {
+  static constexpr EvidenceRule kRules[] = {
+      {"fused", Device::kCpu, "everywhere", Claim::kPresent},
+      {"fused", Device::kCpu, "alone", Claim::kAbsent, Sight::kOutsidePackages},
+      {"fused", Device::kCpu, "compared", Claim::kFewerThanReference, Sight::kOutsidePackages},
+      {"fused", Device::kCpu, "inside", Claim::kPresent, Sight::kInPackages},
+  };
+  const std::vector<Toggle> toggles = {
+      {.name = "optimizer",
+       .key = "optimizer",
+       .levels = testing_support::kOptimizer,
+       .evidence = kRules},
+      {.name = "compile", .key = "compile", .levels = testing_support::kCompile}};
+  PlanVocabulary small = vocabulary();
+  small.toggles = toggles;
+  const auto claimed = [&](Compile reference, std::string_view arms) {
+    MatrixRequest request{.baseline = cpu_baseline(), .external_arms = parse_external_arms(arms)};
+    request.baseline.compile = reference;
+    request.baseline.optimizer = Optimizer::kLoop;
+    std::vector<std::string> counters;
+    const Plan plan = make_plan(request, small);
+    for (const ProofClaim& claim : plan.arms[1].proof_claims) {
+      counters.push_back(claim.counter);
+    }
+    return counters;
+  };
+  EXPECT_THAT(claimed(Compile::kOff, "a:optimizer=fused"),
+              ElementsAre("everywhere", "alone", "compared"));
+  EXPECT_THAT(claimed(Compile::kAoti, "a:optimizer=fused"), ElementsAre("everywhere", "inside"));
+  EXPECT_THAT(claimed(Compile::kAoti, "a:optimizer=fused+compile=off"),
+              ElementsAre("everywhere", "alone"));
+  EXPECT_THAT(claimed(Compile::kOff, "a:optimizer=fused+compile=aoti"),
+              ElementsAre("everywhere", "inside"));
+}
+
 TEST(MakePlan, SetsSeveralKeysInOneArmAndProvesEachToggleOfThem) {
   MatrixRequest request{
       .baseline = cpu_baseline(),

@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "reports/metrics.h"
+
 namespace steplens {
 namespace {
 
@@ -309,6 +311,13 @@ TEST(CheckMaths, LooksOnlyAtTheFirstFortySteps) {
   EXPECT_THAT(check(builder).maths.failures, IsEmpty());
   builder.block("optimizer=fused", 0).steps.loss[37] = 2;
   EXPECT_THAT(check(builder).maths.failures, ElementsAre(HasSubstr("most at step 39")));
+}
+
+TEST(CheckMaths, TheMetricsSayOverHowManySteps) {
+  const std::string steps = "over the first " + std::to_string(kNumTrajectorySteps) + " steps";
+  for (const char* key : {"loss_deviation_ratio", "grad_norm_deviation_ratio"}) {
+    EXPECT_THAT(std::string(find_metric(key)->formula), HasSubstr(steps)) << key;
+  }
 }
 
 TEST(CheckMaths, CountsWhatIsNotFiniteAsOutside) {

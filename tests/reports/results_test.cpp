@@ -98,6 +98,23 @@ TEST(ComputeResults, HasEqualPValuesForASingleComparison) {
   EXPECT_DOUBLE_EQ(*arm.p_value, *arm.p_adjusted);
 }
 
+TEST(ComputeResults, WarnsOfALargeDifferenceThatNoClaimProves) {
+  const auto warnings_at = [](double ratio) {
+    BundleBuilder builder;
+    builder.add_arm("attention", "math").proof_claims = {{"math", Claim::kPresent}};
+    builder.add_pilot("attention=math", {{"other", 1}});
+    add_rounds(builder, "attention=math", ratio, 10);
+    const Results results = compute_results(builder.bundle());
+    EXPECT_EQ(row(results, "attention=math").verdict, Verdict::kNoEffect);
+    return results.warnings;
+  };
+  EXPECT_THAT(
+      warnings_at(0.5),
+      Contains(HasSubstr("attention=math: no effect is proven, yet its rate differs: -50")));
+  EXPECT_THAT(warnings_at(1.5), Contains(HasSubstr("no effect is proven")));
+  EXPECT_THAT(warnings_at(1.0), Not(Contains(HasSubstr("no effect is proven"))));
+}
+
 TEST(ComputeResults, SaysWhichProvenEffectsAreSmall) {
   BundleBuilder builder;
   builder.add_arm("optimizer", "fused");

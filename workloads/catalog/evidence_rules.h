@@ -8,11 +8,17 @@
 /// and, with the prefix "trace.", what the arm's trace shows (reports/trace_evidence.h).
 namespace steplens::rules {
 
+inline constexpr Sight kOutside = Sight::kOutsidePackages;
+inline constexpr Sight kInside = Sight::kInPackages;
+
 inline constexpr std::string_view kFlashCpu = "aten::_scaled_dot_product_flash_attention_for_cpu";
 inline constexpr std::string_view kFlash = "aten::_scaled_dot_product_flash_attention";
 inline constexpr std::string_view kMemEfficient = "aten::_scaled_dot_product_efficient_attention";
 inline constexpr std::string_view kCudnn = "aten::_scaled_dot_product_cudnn_attention";
 inline constexpr std::string_view kMath = "aten::_scaled_dot_product_attention_math";
+inline constexpr std::string_view kFlashForward = "aten::_flash_attention_forward";
+inline constexpr std::string_view kMemEfficientForward = "aten::_efficient_attention_forward";
+inline constexpr std::string_view kCudnnForward = "aten::_cudnn_attention_forward";
 inline constexpr std::string_view kFused = "aten::_fused_adamw_";
 inline constexpr std::string_view kLerp = "aten::lerp_";
 inline constexpr std::string_view kForeachLerp = "aten::_foreach_lerp_";
@@ -25,36 +31,45 @@ inline constexpr std::string_view kAllReduceBytes = "all_reduce_bytes";
 inline constexpr std::string_view kAllReduceKernels = "trace.kernels_communication";
 
 inline constexpr EvidenceRule kAttentionEvidence[] = {
-    {"math", Device::kCpu, kMath, Claim::kPresent},
-    {"math", Device::kCpu, kFlashCpu, Claim::kAbsent},
-    {"flash", Device::kCpu, kFlashCpu, Claim::kPresent},
-    {"flash", Device::kCpu, kMath, Claim::kAbsent},
-    {"math", Device::kCuda, kMath, Claim::kPresent},
-    {"math", Device::kCuda, kFlash, Claim::kAbsent},
-    {"math", Device::kCuda, kCudnn, Claim::kAbsent},
-    {"math", Device::kCuda, kMemEfficient, Claim::kAbsent},
-    {"mem_efficient", Device::kCuda, kMemEfficient, Claim::kPresent},
-    {"mem_efficient", Device::kCuda, kFlash, Claim::kAbsent},
-    {"mem_efficient", Device::kCuda, kCudnn, Claim::kAbsent},
-    {"flash", Device::kCuda, kFlash, Claim::kPresent},
-    {"flash", Device::kCuda, kCudnn, Claim::kAbsent},
-    {"flash", Device::kCuda, kMath, Claim::kAbsent},
-    {"cudnn", Device::kCuda, kCudnn, Claim::kPresent},
-    {"cudnn", Device::kCuda, kFlash, Claim::kAbsent},
-    {"cudnn", Device::kCuda, kMath, Claim::kAbsent},
-    {"math", Device::kCuda, "trace.attention_softmax", Claim::kPresent},
+    {"math", Device::kCpu, kMath, Claim::kPresent, kOutside},
+    {"math", Device::kCpu, kFlashCpu, Claim::kAbsent, kOutside},
+    {"flash", Device::kCpu, kFlashCpu, Claim::kPresent, kOutside},
+    {"flash", Device::kCpu, kMath, Claim::kAbsent, kOutside},
+    {"math", Device::kCuda, kMath, Claim::kPresent, kOutside},
+    {"math", Device::kCuda, kFlash, Claim::kAbsent, kOutside},
+    {"math", Device::kCuda, kCudnn, Claim::kAbsent, kOutside},
+    {"math", Device::kCuda, kMemEfficient, Claim::kAbsent, kOutside},
+    {"mem_efficient", Device::kCuda, kMemEfficient, Claim::kPresent, kOutside},
+    {"mem_efficient", Device::kCuda, kFlash, Claim::kAbsent, kOutside},
+    {"mem_efficient", Device::kCuda, kCudnn, Claim::kAbsent, kOutside},
+    {"flash", Device::kCuda, kFlash, Claim::kPresent, kOutside},
+    {"flash", Device::kCuda, kCudnn, Claim::kAbsent, kOutside},
+    {"flash", Device::kCuda, kMath, Claim::kAbsent, kOutside},
+    {"cudnn", Device::kCuda, kCudnn, Claim::kPresent, kOutside},
+    {"cudnn", Device::kCuda, kFlash, Claim::kAbsent, kOutside},
+    {"cudnn", Device::kCuda, kMath, Claim::kAbsent, kOutside},
+    {"math", Device::kCuda, "trace.attention_softmax", Claim::kPresent, kOutside},
     {"math", Device::kCuda, "trace.attention_flash", Claim::kAbsent},
     {"math", Device::kCuda, "trace.attention_cudnn", Claim::kAbsent},
     {"math", Device::kCuda, "trace.attention_mem_efficient", Claim::kAbsent},
     {"mem_efficient", Device::kCuda, "trace.attention_mem_efficient", Claim::kPresent},
     {"mem_efficient", Device::kCuda, "trace.attention_flash", Claim::kAbsent},
-    {"mem_efficient", Device::kCuda, "trace.attention_softmax", Claim::kAbsent},
+    {"mem_efficient", Device::kCuda, "trace.attention_softmax", Claim::kAbsent, kOutside},
     {"flash", Device::kCuda, "trace.attention_flash", Claim::kPresent},
     {"flash", Device::kCuda, "trace.attention_cudnn", Claim::kAbsent},
-    {"flash", Device::kCuda, "trace.attention_softmax", Claim::kAbsent},
+    {"flash", Device::kCuda, "trace.attention_softmax", Claim::kAbsent, kOutside},
     {"cudnn", Device::kCuda, "trace.attention_cudnn", Claim::kPresent},
     {"cudnn", Device::kCuda, "trace.attention_flash", Claim::kAbsent},
-    {"cudnn", Device::kCuda, "trace.attention_softmax", Claim::kAbsent},
+    {"cudnn", Device::kCuda, "trace.attention_softmax", Claim::kAbsent, kOutside},
+    {"math", Device::kCpu, "package_attention_math", Claim::kPresent, kInside},
+    {"flash", Device::kCpu, "package_attention_flash", Claim::kPresent, kInside},
+    {"math", Device::kCuda, "package_attention_math", Claim::kPresent, kInside},
+    {"math", Device::kCuda, kFlashForward, Claim::kAbsent, kInside},
+    {"math", Device::kCuda, kCudnnForward, Claim::kAbsent, kInside},
+    {"math", Device::kCuda, kMemEfficientForward, Claim::kAbsent, kInside},
+    {"mem_efficient", Device::kCuda, kMemEfficientForward, Claim::kPresent, kInside},
+    {"flash", Device::kCuda, kFlashForward, Claim::kPresent, kInside},
+    {"cudnn", Device::kCuda, kCudnnForward, Claim::kPresent, kInside},
 };
 inline constexpr EvidenceRule kAccumulationEvidence[] = {
     {"1", Device::kCpu, "forward_passes", Claim::kEqualsLevel},
@@ -88,7 +103,7 @@ inline constexpr EvidenceRule kCompileEvidence[] = {
     {"aoti", Device::kCpu, "package_runs", Claim::kPresent},
     {"aoti", Device::kCpu, "operators", Claim::kFewerThanReference},
     {"aoti", Device::kCuda, "package_runs", Claim::kPresent},
-    {"aoti", Device::kCuda, "operators", Claim::kFewerThanReference},
+    {"aoti", Device::kCuda, kSilu, Claim::kAbsent},
     {"aoti", Device::kCuda, "trace.triton_kernels", Claim::kPresent},
     {"off", Device::kCpu, "package_runs", Claim::kAbsent},
     {"off", Device::kCuda, "package_runs", Claim::kAbsent},
@@ -115,8 +130,8 @@ inline constexpr EvidenceRule kOptimizerEvidence[] = {
 };
 inline constexpr EvidenceRule kWeightsEvidence[] = {
     {"bf16_master", Device::kCuda, "bf16_parameters", Claim::kPresent},
-    {"bf16_master", Device::kCuda, "aten::_to_copy", Claim::kFewerThanReference},
-    {"bf16_master", Device::kCuda, "trace.kernels_copy", Claim::kFewerThanReference},
+    {"bf16_master", Device::kCuda, "aten::_to_copy", Claim::kFewerThanReference, kOutside},
+    {"bf16_master", Device::kCuda, "trace.kernels_copy", Claim::kFewerThanReference, kOutside},
     {"fp32", Device::kCuda, "bf16_parameters", Claim::kAbsent},
 };
 inline constexpr EvidenceRule kNormEvidence[] = {
@@ -130,9 +145,9 @@ inline constexpr EvidenceRule kNormEvidence[] = {
 };
 inline constexpr EvidenceRule kRopeEvidence[] = {
     {"fused", Device::kCuda, "fused_ropes", Claim::kPresent},
-    {"fused", Device::kCuda, "aten::cat", Claim::kFewerThanReference},
+    {"fused", Device::kCuda, "aten::cat", Claim::kFewerThanReference, kOutside},
     {"fused", Device::kCuda, "trace.rope_fused", Claim::kPresent},
-    {"fused", Device::kCuda, "trace.kernels", Claim::kFewerThanReference},
+    {"fused", Device::kCuda, "trace.kernels", Claim::kFewerThanReference, kOutside},
     {"aten", Device::kCuda, "fused_ropes", Claim::kAbsent},
     {"aten", Device::kCuda, "trace.rope_fused", Claim::kAbsent},
 };
@@ -168,17 +183,21 @@ inline constexpr EvidenceRule kResidualEvidence[] = {
 };
 inline constexpr EvidenceRule kGemmEvidence[] = {
     {"tuned", Device::kCuda, "tuned_gemms", Claim::kPresent},
-    {"tuned", Device::kCuda, "aten::mm", Claim::kFewerThanReference},
+    {"tuned", Device::kCuda, "aten::mm", Claim::kFewerThanReference, kOutside},
     {"heuristic", Device::kCuda, "tuned_gemms", Claim::kAbsent},
 };
 inline constexpr EvidenceRule kPrecisionEvidence[] = {
-    {"fp32", Device::kCuda, "matmuls_fp32", Claim::kPresent},
-    {"fp32", Device::kCuda, "matmuls_bf16", Claim::kAbsent},
-    {"tf32", Device::kCuda, "matmuls_tf32", Claim::kPresent},
-    {"tf32", Device::kCuda, "matmuls_bf16", Claim::kAbsent},
-    {"bf16", Device::kCuda, "matmuls_bf16", Claim::kPresent},
-    {"fp16", Device::kCuda, "matmuls_fp16", Claim::kPresent},
+    {"fp32", Device::kCuda, "matmuls_fp32", Claim::kPresent, kOutside},
+    {"fp32", Device::kCuda, "matmuls_bf16", Claim::kAbsent, kOutside},
+    {"tf32", Device::kCuda, "matmuls_tf32", Claim::kPresent, kOutside},
+    {"tf32", Device::kCuda, "matmuls_bf16", Claim::kAbsent, kOutside},
+    {"bf16", Device::kCuda, "matmuls_bf16", Claim::kPresent, kOutside},
+    {"fp16", Device::kCuda, "matmuls_fp16", Claim::kPresent, kOutside},
     {"fp16", Device::kCuda, "aten::_amp_foreach_non_finite_check_and_unscale_", Claim::kPresent},
+    {"fp32", Device::kCuda, "package_precision_fp32", Claim::kPresent, kInside},
+    {"tf32", Device::kCuda, "package_precision_tf32", Claim::kPresent, kInside},
+    {"bf16", Device::kCuda, "package_precision_bf16", Claim::kPresent, kInside},
+    {"fp16", Device::kCuda, "package_precision_fp16", Claim::kPresent, kInside},
 };
 inline constexpr EvidenceRule kCheckpointEvidence[] = {
     {"full", Device::kCpu, "block_forwards", Claim::kMoreThanReference},
@@ -266,9 +285,9 @@ inline constexpr EvidenceRule kSyncEvidence[] = {
     {"off", Device::kCuda, "loss_reads", Claim::kAbsent},
 };
 inline constexpr EvidenceRule kFrozenEvidence[] = {
-    {"embeddings", Device::kCpu, kEmbeddingBackward, Claim::kAbsent},
+    {"embeddings", Device::kCpu, kEmbeddingBackward, Claim::kAbsent, kOutside},
     {"embeddings", Device::kCpu, "frozen_parameters", Claim::kPresent},
-    {"embeddings", Device::kCuda, kEmbeddingBackward, Claim::kAbsent},
+    {"embeddings", Device::kCuda, kEmbeddingBackward, Claim::kAbsent, kOutside},
     {"embeddings", Device::kCuda, "frozen_parameters", Claim::kPresent},
 };
 inline constexpr EvidenceRule kAllocatorEvidence[] = {

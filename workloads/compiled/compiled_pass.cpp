@@ -58,6 +58,10 @@ CompiledPass::CompiledPass(const RunConfig& config) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
           .count();
   const nlohmann::json info = package_info(packages_folder(), config);
+  for (const char* key : {"attention", "precision"}) {
+    run_counters_.push_back(
+        fmt::format("package_{}_{}", key, info.at("config").at(key).get<std::string>()));
+  }
   facts_ = {{"name", name},
             {"export_ns", info.at("export_ns")},
             {"trace_ns", info.at("trace_ns")},
@@ -77,6 +81,7 @@ at::Tensor CompiledPass::run(const Model& model, const at::Tensor& tokens_BT,
                              const at::Tensor& targets_BT, const at::Tensor& scale) {
   const c10::AutoGradMode no_grad(false);
   count_event("package_runs");
+  for (const std::string& counter : run_counters_) count_event(counter);
   count_event("forward_passes");
   const std::vector<Parameter>& parameters = model.parameters();
   std::vector<at::Tensor> inputs = {tokens_BT, targets_BT, scale, model.cos_TD(), model.sin_TD()};

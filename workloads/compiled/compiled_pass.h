@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <nlohmann/json.hpp>
@@ -43,6 +44,7 @@ class CompiledPass {
   struct Loader;
   std::unique_ptr<Loader> loader_;
   nlohmann::json facts_;
+  std::vector<std::string> run_counters_;  // Counted once a run beside "package_runs".
   std::int64_t compile_ns_ = 0;
 };
 
