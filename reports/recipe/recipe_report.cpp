@@ -79,8 +79,9 @@ std::string not_needed_sentence(const LeaveOneOut& row) {
         kept, change);
   }
   if (row.verdict == verdict_name(Verdict::kNoEffect)) {
-    return fmt::format("Undoing {} measured {}, and nothing shows that it changed what ran: {}.",
-                       kept, change, row.reason);
+    return fmt::format("Nothing shows that undoing {} changed what ran{}: {}.", kept,
+                       change.empty() ? "" : fmt::format(", though it measured {}", change),
+                       row.reason);
   }
   return fmt::format(
       "{} won when it was tried; whether it still helps is not known: undoing it is {}{}{}.", kept,

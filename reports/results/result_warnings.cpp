@@ -47,8 +47,7 @@ void warn_about_arm(const ArmResult& row, const Comparison& comparison,
   if (is_contradicted(row)) {
     warnings.push_back(fmt::format(
         "{}: no effect is proven, yet its rate differs: {}. Either what is claimed cannot be "
-        "counted "
-        "there, or something else changed; a trace of both arms (--trace-steps) shows which.",
+        "counted there, or something else changed; traces of both arms (--trace-steps) show which.",
         row.name, format_effect(*row.effect_ratio, row.effect_low_ratio, row.effect_high_ratio)));
   }
   for (const std::string& note : comparison.not_checked) {
