@@ -22,23 +22,15 @@ namespace {
 
 // Counters of what happens inside the step's code, which a replayed graph does not run again: a
 // graph's count is that of its capture.
-constexpr std::string_view kCountedInStep[] = {"forward_passes",
-                                               "block_forwards",
-                                               "package_runs",
-                                               "loss_reads",
-                                               "injected_spins",
-                                               "fused_norms",
-                                               "fused_ropes",
-                                               "fused_mlps",
-                                               "fused_losses",
-                                               "multi_tensor_updates",
-                                               "fused_embedding_gradients",
-                                               "fused_residuals",
-                                               "tuned_gemms",
-                                               "matmuls_bf16",
-                                               "matmuls_fp32",
-                                               "matmuls_tf32",
-                                               "all_reduces_after_backward"};
+constexpr std::string_view kCountedInStep[] = {
+    "forward_passes",       "block_forwards",
+    "loss_reads",           "injected_spins",
+    "fused_norms",          "fused_ropes",
+    "fused_mlps",           "fused_losses",
+    "multi_tensor_updates", "fused_embedding_gradients",
+    "fused_residuals",      "tuned_gemms",
+    "matmuls_bf16",         "matmuls_fp32",
+    "matmuls_tf32",         "all_reduces_after_backward"};
 
 // What an OperatorCounter saw.
 struct Seen {
@@ -91,6 +83,9 @@ Counters counters(const RunConfig& config, const Counters& operators, const OfCa
     for (const std::string_view name : kCountedInStep) {
       const auto it = capture.events.find(std::string(name));
       if (it != capture.events.end()) result[it->first] = it->second;
+    }
+    for (const auto& [name, count] : capture.events) {
+      if (name.starts_with("package_")) result[name] = count;
     }
   }
   result["expandable_segments"] = has_expandable_segments(config) ? 1 : 0;
