@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,12 +18,18 @@
 namespace steplens {
 namespace {
 
-// NO_EFFECT, and a difference far beyond what arms that ran the same can show.
-bool is_contradicted(const ArmResult& row) {
+// NO_EFFECT, and a difference far beyond what arms that ran the same can show; empty if it is not.
+std::string contradiction(const ArmResult& row) {
   constexpr double kLargeRatio = 1.03;
-  return row.verdict == Verdict::kNoEffect && row.effect_ratio && row.effect_low_ratio &&
-         row.effect_high_ratio &&
-         (*row.effect_high_ratio < 1 / kLargeRatio || *row.effect_low_ratio > kLargeRatio);
+  if (row.verdict != Verdict::kNoEffect || !row.effect_ratio || !row.effect_low_ratio ||
+      !row.effect_high_ratio) {
+    return "";
+  }
+  if (*row.effect_high_ratio >= 1 / kLargeRatio && *row.effect_low_ratio <= kLargeRatio) return "";
+  return fmt::format(
+      "{}: no effect is proven, yet its rate differs: {}. Either what is claimed cannot be counted "
+      "there, or something else changed; traces of both arms (--trace-steps) show which.",
+      row.name, format_effect(*row.effect_ratio, row.effect_low_ratio, row.effect_high_ratio));
 }
 
 void warn_about_arm(const ArmResult& row, const Comparison& comparison,
@@ -44,12 +52,7 @@ void warn_about_arm(const ArmResult& row, const Comparison& comparison,
         "the clock's; per cycle it is {}.",
         row.name, row.reference, format_change(*row.effect_per_cycle_ratio)));
   }
-  if (is_contradicted(row)) {
-    warnings.push_back(fmt::format(
-        "{}: no effect is proven, yet its rate differs: {}. Either what is claimed cannot be "
-        "counted there, or something else changed; traces of both arms (--trace-steps) show which.",
-        row.name, format_effect(*row.effect_ratio, row.effect_low_ratio, row.effect_high_ratio)));
-  }
+  if (std::string text = contradiction(row); !text.empty()) warnings.push_back(std::move(text));
   for (const std::string& note : comparison.not_checked) {
     warnings.push_back(note + ", so equal work is taken on trust there.");
   }
