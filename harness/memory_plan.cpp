@@ -103,9 +103,24 @@ std::int64_t mlp_bytes(const RunConfig& config, const Sizes& z) {
   return z.N * (z.s * z.d + num_widths * z.s * z.f + z.r * z.d) + mlp_casts(z);
 }
 
+// ATen has no single operator for 16-bit rows and fp32 weights.
+bool is_mixed_norm(const RunConfig& config, const Sizes& z) {
+  return z.w == 2 && !is_fused(config.norm);
+}
+
 // A fused norm keeps the reciprocal deviation of each row; what it normalises is there anyway. On a
-// CPU it is a chain of operators that keeps the normalised rows as well.
-std::int64_t norm_bytes(const Sizes& z) { return z.N * (z.is_cuda ? 4 : 4 + 4 * z.d); }
+// CPU it is a chain of operators that keeps the normalised rows as well. So it is of 16-bit rows
+// with fp32 weights, which it keeps in fp32 before and behind the division, and not as they came.
+std::int64_t norm_bytes(const RunConfig& config, const Sizes& z) {
+  if (is_mixed_norm(config, z)) return z.N * (4 + (4 + 4 - z.r) * z.d);
+  return z.N * (z.is_cuda ? 4 : 4 + 4 * z.d);
+}
+
+// Held against h200-gpt2-124m-switches and h200-llama-1b-switches: rows of the last norm, in fp32
+// and in the stream's type, that live until the loss is done.
+std::int64_t last_norm_bytes(const RunConfig& config, const Sizes& z) {
+  return is_mixed_norm(config, z) ? 8 * z.N * z.d : 0;
+}
 
 // ---- What the end of the model keeps. ----
 
@@ -252,9 +267,12 @@ class Predictor {
     add("activations", "block/mlp", num_blocks * mlp_bytes(config_, z_),
         is_fused(config_.mlp) ? "a block: N (s d + 3 s f + r d) + casts"
                               : "a block: N (s d + 4 s f + r d) + casts");
-    add("activations", "block/norm", num_blocks * 2 * norm_bytes(z_), "a block: 2 norms");
+    const bool is_mixed = is_mixed_norm(config_, z_);
+    add("activations", "block/norm", num_blocks * 2 * norm_bytes(config_, z_),
+        is_mixed ? "a block: 2 N (6 d + 4)" : "a block: 2 norms");
     if (moment == PeakMoment::kLoss) {
-      add("activations", "norm", norm_bytes(z_), "one norm");
+      add("activations", "norm", norm_bytes(config_, z_) + last_norm_bytes(config_, z_),
+          is_mixed ? "N (6 d + 4) + 8 N d" : "one norm");
       add("activations", "head", head_bytes(z_), "N s d + the cast of V d");
       if (is_fused(config_.loss)) {
         add("activations", "loss", fused_loss_bytes(z_),
@@ -302,9 +320,16 @@ class Predictor {
   }
 
   // foreach makes a list of denominators beside all parameters; the loop two tensors of the largest
-  // parameter; the fused update nothing.
+  // parameter; the fused update nothing. All but multi_tensor take gradients in fp32: 16-bit ones
+  // are copied, of all matrices at once or, in the loop, one after the other.
   void add_update() {
     const std::int64_t largest = 4 * z_.V * z_.d;
+    if (z_.w == 2 && config_.optimizer != Optimizer::kMultiTensor) {
+      const bool is_loop = config_.optimizer == Optimizer::kLoop;
+      add("workspace", "optimizer",
+          is_loop ? largest : trained_bytes(config_) - 4 * num_norm_weights(z_),
+          is_loop ? "the largest gradient in fp32" : "4 P trained of matrices: gradients in fp32");
+    }
     switch (config_.optimizer) {
       case Optimizer::kForeach:
         add("workspace", "optimizer", trained_bytes(config_), "4 P trained: denominators");
@@ -353,14 +378,6 @@ std::string why_not_predicted(const RunConfig& config) {
   if (config.compile != Compile::kOff) {
     return "compile=aoti: what a package keeps is Inductor's choice; predictions are for "
            "compile=off";
-  }
-  if (config.weights == Weights::kBf16Master) {
-    constexpr std::string_view kOnly =
-        "{}={}: with weights=bf16_master its memory is not modelled yet; predictions are for {}";
-    if (!is_fused(config.norm)) return fmt::format(kOnly, "norm", "aten", "norm=fused");
-    if (config.optimizer != Optimizer::kMultiTensor) {
-      return fmt::format(kOnly, "optimizer", name_of(config.optimizer), "optimizer=multi_tensor");
-    }
   }
   // Eager all-reduces of llama-1b held up to 2.9 bytes a parameter on their way, those of a graph
   // all that its pool has.
