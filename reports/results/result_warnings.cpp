@@ -117,8 +117,9 @@ void warn_about_swings(const Bundle& bundle, const Results& results,
   for (const ArmResult& row : results.arms) {
     const std::optional<StepSwing> swing = find_step_swing(usable_blocks(bundle, row.name));
     if (!swing) continue;
-    arms.push_back(fmt::format("{} (step {}: +{}; mean step: +{})", row.name, swing->step_index + 1,
-                               format_percent(swing->excess_ratio),
+    arms.push_back(fmt::format("{} (step {}: +{}; mean step: {}{})", row.name,
+                               swing->step_index + 1, format_percent(swing->excess_ratio),
+                               swing->mean_excess_ratio < 0 ? "" : "+",  // The minus is its own.
                                format_percent(swing->mean_excess_ratio)));
     is_at_power_limit = is_at_power_limit || is_power_limited(row);
   }

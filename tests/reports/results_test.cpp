@@ -115,6 +115,27 @@ TEST(ComputeResults, WarnsOfALargeDifferenceThatNoClaimProves) {
   EXPECT_THAT(warnings_at(1.0), Not(Contains(HasSubstr("no effect is proven"))));
 }
 
+// Median 1000, a sixth step of 1100: by the last step the mean is 1012.5 or 937.5.
+TEST(ComputeResults, SaysOfASwingWhetherTheMeanStepIsLongerOrShorter) {
+  const auto warnings_with = [](std::int64_t last_ns) {
+    BundleBuilder builder;
+    builder.add_arm("optimizer", "fused");
+    add_rounds(builder, "optimizer=fused", 1.0, 6);
+    builder.edit_blocks("optimizer=fused", [&](BlockRecord& block) {
+      StepArrays& steps = block.steps;
+      steps.step_wall_ns = {1000, 1000, 1000, 1000, 1000, 1100, 1000, last_ns};
+      for (auto* counts : {&steps.num_positions, &steps.num_valid_tokens, &steps.num_loss_tokens,
+                           &steps.data_wait_ns}) {
+        counts->assign(8, 1000);
+      }
+      for (auto* values : {&steps.loss, &steps.grad_norm, &steps.lr}) values->assign(8, 1.0);
+    });
+    return compute_results(builder.bundle()).warnings;
+  };
+  EXPECT_THAT(warnings_with(1000), Contains(HasSubstr("(step 6: +10.0 %; mean step: +1.25 %)")));
+  EXPECT_THAT(warnings_with(400), Contains(HasSubstr("(step 6: +10.0 %; mean step: -6.25 %)")));
+}
+
 TEST(ComputeResults, SaysWhichProvenEffectsAreSmall) {
   BundleBuilder builder;
   builder.add_arm("optimizer", "fused");
