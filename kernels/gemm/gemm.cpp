@@ -13,6 +13,7 @@
 #include "harness/files.h"
 #include "kernels/cuda_check.h"
 #include "kernels/gemm/plan.h"
+#include "kernels/gemm/tune.h"
 
 namespace steplens {
 namespace {
@@ -20,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kSchemaVersion = 1;
+constexpr int kSchemaVersion = 2;  // 2: algorithms beside the heuristic's offers.
 
 std::string hex_of(const cublasLtMatmulAlgo_t& algorithm) {
   std::string text;
@@ -162,7 +163,7 @@ struct GemmTable::State {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     SL_CUDA(cudaStreamIsCapturing(stream, &capture));
     if (capture != cudaStreamCaptureStatusNone) return entry;
-    entry.algorithm = entry.plan->measure(args, stream);
+    entry.algorithm = tune(*entry.plan, args, stream);
     if (entry.algorithm.is_measured()) {
       read();  // What other processes have measured meanwhile.
       known[name] = entry.algorithm;

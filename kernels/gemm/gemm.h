@@ -55,12 +55,14 @@ inline constexpr std::size_t kGemmWorkspaceBytes = std::size_t{32} << 20;
 /// Matrix products by the algorithm that was fastest on this device for their shape, instead of the
 /// one that cuBLASLt's heuristic puts first.
 ///
-/// A shape that is met for the first time is measured where it stands: each algorithm that the
-/// heuristic offers runs on the very operands (C += A B on a buffer of zeros), then the
-/// fastest four and the heuristic's first again in turns of 0.1 s, so that the power limit, under
-/// which a training step runs, has its say. The first stays unless another's median is 0.5 %
-/// faster. That takes 1.5 s a large shape; during the capture of a graph, or without memory for the
-/// buffer, the heuristic's first runs unmeasured.
+/// A shape that is met for the first time is measured where it stands, on the very operands
+/// (C += A B on buffers of its own): each algorithm that the heuristic offers; from 40 us on also
+/// others that differ from the fastest in a tile, a cluster shape, an option, the order of tiles or
+/// the splits of K, three times over (hundreds of them); then the heuristic's first, its best three
+/// and the best four others, which must have its result, again in turns of 0.1 s, so that the power
+/// limit, under which a training step runs, has its say. The first stays unless another's median is
+/// 0.5 % faster. That takes seconds a large shape; during the capture of a graph, or without memory
+/// for the buffers, the heuristic's first runs unmeasured.
 ///
 /// Choices are kept in a JSON file, one a device and cuBLASLt version, so that every block of an
 /// experiment runs the same algorithms, and so the same sums. A file that is damaged, or was made

@@ -1,25 +1,19 @@
 #include "kernels/gemm/plan.h"
 
 #include <algorithm>
-#include <cmath>
+#include <memory>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "harness/error.h"
-#include "kernels/cuda_check.h"
 
 namespace steplens {
 namespace {
 
 constexpr int kMaxCandidates = 200;  // cuBLASLt 13 offers about 8.
-constexpr std::size_t kNumFinalists = 4;
-constexpr int kNumFinalRounds = 3;
-constexpr double kMinGain = 0.005;
-// Of one timing. Large products run a GPU into its power limit within milliseconds; from then on
-// what they take is the energy that they need, and the fastest at full clocks need not be best. A
-// product of microseconds does not, and is repeated 1000 times at most.
-constexpr double kMaxTimedUs = 100'000;
-constexpr double kMaxRuns = 1000;
+// Tiles this many times smaller than a good one are slower and many.
+constexpr float kMaxWavesGrowth = 2;
 
 cudaDataType_t cuda_type(ElementType type) {
   return type == ElementType::kFloat32 ? CUDA_R_32F : CUDA_R_16BF;
@@ -29,79 +23,58 @@ void check(const GemmShape& shape, const char* call, cublasStatus_t status) {
   if (status != CUBLAS_STATUS_SUCCESS) throw_gemm_error(shape, call, status);
 }
 
-class Event {
- public:
-  Event() { SL_CUDA(cudaEventCreate(&event_)); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  cudaEvent_t get() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
-// Zeros for a product to be added to in place; null if there is no memory.
-class ZeroBuffer {
- public:
-  ZeroBuffer(std::size_t bytes, cudaStream_t stream) {
-    if (cudaMalloc(&data_, bytes) != cudaSuccess) {
-      cudaGetLastError();  // Not an error of what follows.
-      data_ = nullptr;
-      return;
-    }
-    SL_CUDA(cudaMemsetAsync(data_, 0, bytes, stream));
-  }
-  ~ZeroBuffer() { cudaFree(data_); }
-  ZeroBuffer(const ZeroBuffer&) = delete;
-  ZeroBuffer& operator=(const ZeroBuffer&) = delete;
-  void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-};
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
+// The settings of an algorithm that a search changes. 0 where it has none.
+std::uint32_t setting_of(const cublasLtMatmulAlgo_t& algorithm,
+                         cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  std::uint32_t value = 0;  // Little-endian: narrower attributes fill its first bytes.
+  std::size_t written = 0;
+  const std::size_t bytes = attribute == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID
+                                ? sizeof(std::uint16_t)
+                                : sizeof(std::uint32_t);
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, bytes, &written);
+  return status == CUBLAS_STATUS_SUCCESS ? value : 0;
 }
 
-struct Candidate {
-  cublasLtMatmulAlgo_t algorithm{};
-  double first_us = 0;             // Of the screening.
-  std::vector<double> final_us{};  // Of the rounds in turns.
-};
+bool change_setting(cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute,
+                    std::uint32_t value) {
+  const std::size_t bytes = attribute == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID
+                                ? sizeof(std::uint16_t)
+                                : sizeof(std::uint32_t);
+  return cublasLtMatmulAlgoConfigSetAttribute(&algorithm, attribute, &value, bytes) ==
+         CUBLAS_STATUS_SUCCESS;
+}
 
-class Stopwatch {
- public:
-  Stopwatch(const GemmPlan& plan, const GemmArgs& args, cudaStream_t stream)
-      : plan_(plan),
-        args_(args),
-        stream_(stream) {}
-
-  // Mean time of one product; infinite if the algorithm fails.
-  double time_us(const cublasLtMatmulAlgo_t& algorithm, int num_runs) const {
-    SL_CUDA(cudaEventRecord(start_.get(), stream_));
-    for (int i = 0; i < num_runs; ++i) {
-      if (plan_.run(args_, algorithm, stream_) != CUBLAS_STATUS_SUCCESS) {
-        cudaGetLastError();
-        return HUGE_VAL;
-      }
-    }
-    SL_CUDA(cudaEventRecord(end_.get(), stream_));
-    SL_CUDA(cudaEventSynchronize(end_.get()));
-    float elapsed_ms = 0;
-    SL_CUDA(cudaEventElapsedTime(&elapsed_ms, start_.get(), end_.get()));
-    return 1e3 * static_cast<double>(elapsed_ms) / num_runs;
+std::vector<std::uint32_t> tiles_of(const cublasLtMatmulAlgo_t& algorithm) {
+  std::size_t num_bytes = 0;
+  if (cublasLtMatmulAlgoCapGetAttribute(&algorithm, CUBLASLT_ALGO_CAP_TILE_IDS, nullptr, 0,
+                                        &num_bytes) != CUBLAS_STATUS_SUCCESS) {
+    return {};
   }
+  std::vector<std::uint32_t> tiles(num_bytes / sizeof(std::uint32_t));
+  if (cublasLtMatmulAlgoCapGetAttribute(&algorithm, CUBLASLT_ALGO_CAP_TILE_IDS, tiles.data(),
+                                        num_bytes, &num_bytes) != CUBLAS_STATUS_SUCCESS) {
+    return {};
+  }
+  return tiles;
+}
 
- private:
-  const GemmPlan& plan_;
-  const GemmArgs& args_;
-  cudaStream_t stream_;
-  Event start_, end_;
-};
+std::vector<std::uint32_t> up_to(std::uint32_t last) {
+  std::vector<std::uint32_t> values(last + 1);
+  std::iota(values.begin(), values.end(), 0U);
+  return values;
+}
+
+std::uint32_t last_custom_option(const cublasLtMatmulAlgo_t& algorithm) {
+  constexpr std::int32_t kMostTried = 63;
+  std::int32_t last = 0;
+  std::size_t written = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoCapGetAttribute(
+      &algorithm, CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX, &last, sizeof last, &written);
+  return status == CUBLAS_STATUS_SUCCESS
+             ? static_cast<std::uint32_t>(std::clamp(last, 0, kMostTried))
+             : 0;
+}
 
 }  // namespace
 
@@ -181,11 +154,48 @@ std::vector<cublasLtMatmulAlgo_t> GemmPlan::candidates() const {
   return found;
 }
 
-bool GemmPlan::takes(const cublasLtMatmulAlgo_t& algorithm) const {
+std::optional<float> GemmPlan::waves(const cublasLtMatmulAlgo_t& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
-  return cublasLtMatmulAlgoCheck(handle_, operation_, b_, a_, c_, c_, &algorithm, &result) ==
-             CUBLAS_STATUS_SUCCESS &&
-         result.workspaceSize <= kGemmWorkspaceBytes;
+  if (cublasLtMatmulAlgoCheck(handle_, operation_, b_, a_, c_, c_, &algorithm, &result) !=
+          CUBLAS_STATUS_SUCCESS ||
+      result.workspaceSize > kGemmWorkspaceBytes) {
+    return std::nullopt;
+  }
+  return result.wavesCount;
+}
+
+bool GemmPlan::takes(const cublasLtMatmulAlgo_t& algorithm) const {
+  return waves(algorithm).has_value();
+}
+
+std::vector<cublasLtMatmulAlgo_t> GemmPlan::neighbours(
+    const cublasLtMatmulAlgo_t& algorithm) const {
+  struct Setting {
+    cublasLtMatmulAlgoConfigAttributes_t attribute;
+    std::vector<std::uint32_t> values;
+  };
+  constexpr std::uint32_t kMostSplits = 8;
+  const Setting settings[] = {
+      {CUBLASLT_ALGO_CONFIG_TILE_ID, tiles_of(algorithm)},
+      {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, up_to(CUBLASLT_CLUSTER_SHAPE_END - 1)},
+      {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, up_to(last_custom_option(algorithm))},
+      {CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, up_to(1)},
+      {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, up_to(kMostSplits)}};
+  const float own_waves = waves(algorithm).value_or(0);
+  std::vector<cublasLtMatmulAlgo_t> result;
+  for (const Setting& setting : settings) {
+    const std::uint32_t own = setting_of(algorithm, setting.attribute);
+    for (const std::uint32_t value : setting.values) {
+      cublasLtMatmulAlgo_t changed = algorithm;
+      if (value == own || !change_setting(changed, setting.attribute, value)) continue;
+      const std::optional<float> changed_waves = waves(changed);
+      if (!changed_waves || (own_waves > 0 && *changed_waves > kMaxWavesGrowth * own_waves)) {
+        continue;
+      }
+      result.push_back(changed);
+    }
+  }
+  return result;
 }
 
 cublasStatus_t GemmPlan::run(const GemmArgs& args, const cublasLtMatmulAlgo_t& algorithm,
@@ -195,55 +205,6 @@ cublasStatus_t GemmPlan::run(const GemmArgs& args, const cublasLtMatmulAlgo_t& a
   const void* added = args.r != nullptr ? args.r : args.c;
   return cublasLtMatmul(handle_, operation_, &one, args.b, b_, args.a, a_, &beta, added, c_, args.c,
                         c_, &algorithm, args.workspace, kGemmWorkspaceBytes, stream);
-}
-
-GemmAlgorithm GemmPlan::measure(const GemmArgs& args, cudaStream_t stream) const {
-  GemmArgs own = args;
-  std::unique_ptr<ZeroBuffer> zeros;
-  if (shape_.is_added && args.r == nullptr) {
-    zeros = std::make_unique<ZeroBuffer>(
-        static_cast<std::size_t>(shape_.M * shape_.N * element_bytes(shape_.output_type)), stream);
-    own.c = zeros->data();
-  }
-  std::vector<Candidate> candidates;
-  for (const cublasLtMatmulAlgo_t& algorithm : this->candidates()) {
-    candidates.push_back({.algorithm = algorithm});
-  }
-  GemmAlgorithm result{.value = candidates.front().algorithm,
-                       .num_candidates = static_cast<int>(candidates.size())};
-  if (own.c == nullptr || candidates.size() == 1) return result;
-
-  const Stopwatch stopwatch(*this, own, stream);
-  for (Candidate& candidate : candidates) {
-    // The first run loads the kernel.
-    const double once_us = stopwatch.time_us(candidate.algorithm, 1);
-    candidate.first_us = once_us == HUGE_VAL ? HUGE_VAL : stopwatch.time_us(candidate.algorithm, 3);
-  }
-  if (candidates.front().first_us == HUGE_VAL) {
-    throw_gemm_error(shape_, "cublasLtMatmul", CUBLAS_STATUS_EXECUTION_FAILED);
-  }
-  const int num_runs = static_cast<int>(
-      std::clamp(kMaxTimedUs / std::max(1.0, candidates.front().first_us), 3.0, kMaxRuns));
-  // The heuristic's first choice stays first, whatever its time.
-  std::ranges::sort(candidates.begin() + 1, candidates.end(), {}, &Candidate::first_us);
-  candidates.resize(std::min(candidates.size(), 1 + kNumFinalists));
-  std::erase_if(candidates, [](const Candidate& c) { return c.first_us == HUGE_VAL; });
-  for (int round = 0; round < kNumFinalRounds; ++round) {
-    for (Candidate& candidate : candidates) {
-      candidate.final_us.push_back(stopwatch.time_us(candidate.algorithm, num_runs));
-    }
-  }
-  const double heuristic_us = median(candidates.front().final_us);
-  double chosen_us = heuristic_us;
-  for (const Candidate& candidate : candidates) {
-    const double time_us = median(candidate.final_us);
-    if (time_us >= chosen_us || time_us > heuristic_us * (1 - kMinGain)) continue;
-    chosen_us = time_us;
-    result.value = candidate.algorithm;
-  }
-  result.heuristic_ns = std::llround(1e3 * heuristic_us);
-  result.chosen_ns = std::llround(1e3 * chosen_us);
-  return result;
 }
 
 }  // namespace steplens

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include <cublasLt.h>
@@ -37,11 +38,15 @@ class GemmPlan {
   cublasStatus_t run(const GemmArgs& args, const cublasLtMatmulAlgo_t& algorithm,
                      cudaStream_t stream) const;
 
-  /// Measures all candidates on the operands of `args`, whose C is left as it is if the product is
-  /// added to it. Not during a capture.
-  GemmAlgorithm measure(const GemmArgs& args, cudaStream_t stream) const;
+  /// Algorithms that differ from this one in one setting (tile, cluster shape, custom option,
+  /// swizzle or number of splits of K) and take the product. Tiles less than half as large are left
+  /// out.
+  std::vector<cublasLtMatmulAlgo_t> neighbours(const cublasLtMatmulAlgo_t& algorithm) const;
 
  private:
+  // How often the algorithm fills the GPU; nothing if it does not take the product.
+  std::optional<float> waves(const cublasLtMatmulAlgo_t& algorithm) const;
+
   cublasLtHandle_t handle_;
   GemmShape shape_;
   cublasLtMatmulDesc_t operation_ = nullptr;

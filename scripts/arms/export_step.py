@@ -115,6 +115,7 @@ def trace(torch, config, num_rows):
 
     device = torch.device("cuda:0" if config["device"] == "cuda" else "cpu")
     model = Model(config | {"checkpoint": "off"}, device)
+    model.has_separate_products = True
     is_trained = [parameter.requires_grad for parameter in model.parameters]
     dtype = torch_train_step.AUTOCAST_TYPES.get(config["precision"])
 

@@ -75,6 +75,7 @@ def why_not_compiled(_config):
 class CompiledPass(torch_train_step.EagerPass):
     def __init__(self, config, model, mode, world):
         self.mode = mode
+        model.has_separate_products = True
         loss_sum = world.distribute(config, model)
         for tensor in (*model.parameters, model.cos_TD, model.sin_TD):
             # As parameters of a torch.nn.Module are: CUDA graphs then read them where they are.

@@ -17,6 +17,10 @@ class Model:
     """Llama's architecture on plain operators. Parameters in the order in which they are drawn."""
 
     TENSORS_PER_BLOCK = 6
+    # Queries, keys and values, gate and up as products of their own with parts of one weight. The
+    # gradient of a joint product Inductor puts together in kernels that choose the source of each
+    # element, which takes longer than what it saves; run eagerly, the joint product is faster.
+    has_separate_products = False
 
     def __init__(self, config, device):
         self.config = config
@@ -24,6 +28,7 @@ class Model:
         width, num_layers = config["d_model"], config["num_layers"]
         self.q_width = config["num_heads"] * config["head_dim"]
         self.kv_width = config["num_kv_heads"] * config["head_dim"]
+        self.qkv_widths = (self.q_width, self.kv_width, self.kv_width)
         generator = torch.Generator(device).manual_seed(config["seed"])
         residual_std = 0.02 / math.sqrt(2 * num_layers)
 
@@ -77,31 +82,40 @@ class Model:
             with ranges.named("attention"):
                 x_BTC = ranges.mark(self.attention(x_BTC, norm1, wqkv, wo), f"{name}/attention")
             with ranges.named("mlp"):
-                gate, up = F.linear(self.norm(x_BTC, norm2), w13).chunk(2, dim=2)
-                return ranges.mark(x_BTC + F.linear(F.silu(gate) * up, w2), f"{name}/mlp")
+                return ranges.mark(self.mlp(x_BTC, norm2, w13, w2), f"{name}/mlp")
 
     def attend(self, q_BHTD, k_BKTD, v_BKTD):
         """Causal attention of every head. Keys and values of a group serve H / K heads in turn."""
         return F.scaled_dot_product_attention(q_BHTD, k_BKTD, v_BKTD, is_causal=True,
                                               enable_gqa=q_BHTD.size(1) != k_BKTD.size(1))
 
-    def attend_to_heads(self, qkv_BTC):
-        """From queries, keys and values side by side to what the output product takes."""
+    def attend_to_heads(self, q_BTC, k_BTC, v_BTC):
+        """From queries, keys and values to what the output product takes."""
         config = self.config
-        num_rows, length, _ = qkv_BTC.shape
+        num_rows, length, _ = q_BTC.shape
 
         def heads(part, num_heads):
             return part.view(num_rows, length, num_heads, config["head_dim"]).transpose(1, 2)
 
-        q, k, v = qkv_BTC.split((self.q_width, self.kv_width, self.kv_width), dim=2)
-        y_BHTD = self.attend(self.rotate(heads(q, config["num_heads"])),
-                             self.rotate(heads(k, config["num_kv_heads"])),
-                             heads(v, config["num_kv_heads"]))
+        y_BHTD = self.attend(self.rotate(heads(q_BTC, config["num_heads"])),
+                             self.rotate(heads(k_BTC, config["num_kv_heads"])),
+                             heads(v_BTC, config["num_kv_heads"]))
         return y_BHTD.transpose(1, 2).reshape(num_rows, length, self.q_width)
 
+    def products(self, h_BTC, weight, widths):
+        """h W^T, cut into channels of these widths."""
+        if self.has_separate_products:
+            return [F.linear(h_BTC, part) for part in weight.split(widths)]
+        return F.linear(h_BTC, weight).split(widths, dim=2)
+
     def attention(self, x_BTC, norm1, wqkv, wo):
-        y_BTC = self.attend_to_heads(F.linear(self.norm(x_BTC, norm1), wqkv))
-        return x_BTC + F.linear(y_BTC, wo)
+        qkv = self.products(self.norm(x_BTC, norm1), wqkv, self.qkv_widths)
+        return x_BTC + F.linear(self.attend_to_heads(*qkv), wo)
+
+    def mlp(self, x_BTC, norm2, w13, w2):
+        widths = (self.config["ffn_width"],) * 2
+        gate_BTF, up_BTF = self.products(self.norm(x_BTC, norm2), w13, widths)
+        return x_BTC + F.linear(F.silu(gate_BTF) * up_BTF, w2)
 
     def loss_sum(self, tokens_BT, targets_BT):
         """Sum of the cross-entropies of all positions whose target is not ignored."""

@@ -70,7 +70,7 @@ class TeModel(torch_model.Model):
         name = f"block {layer}"
         with ranges.named(name):
             with ranges.named("attention"):
-                y_BTC = self.attend_to_heads(qkv(x_BTC))
+                y_BTC = self.attend_to_heads(*qkv(x_BTC).split(self.qkv_widths, dim=2))
                 x_BTC = ranges.mark(x_BTC + out(y_BTC), f"{name}/attention")
             with ranges.named("mlp"):
                 return ranges.mark(x_BTC + mlp(x_BTC), f"{name}/mlp")

@@ -20,6 +20,7 @@
 
 #include "kernels/device.h"
 #include "kernels/gemm/plan.h"
+#include "kernels/gemm/tune.h"
 
 namespace steplens {
 namespace {
@@ -48,7 +49,7 @@ class Product {
     if (shape.is_added) args_.r = buffers_.random(shape.output_type, shape.M * shape.N);
   }
   cublasLtMatmulAlgo_t heuristic() const { return plan_.candidates().front(); }
-  cublasLtMatmulAlgo_t tuned() const { return plan_.measure(args_, nullptr).value; }
+  cublasLtMatmulAlgo_t tuned() const { return tune(plan_, args_, nullptr).value; }
   Launch launch(const cublasLtMatmulAlgo_t& algorithm) const {
     return [this, algorithm](cudaStream_t stream) {
       if (const auto status = plan_.run(args_, algorithm, stream);

@@ -131,5 +131,52 @@ class TorchCompileTest(CompileTest):
         self.assertGreater(spikes["lost_ratio"], 0.5)  # Compiling takes seconds, a step does not.
 
 
+@unittest.skipIf(MISSING, f"not here: {', '.join(MISSING)}")
+class FormTest(unittest.TestCase):
+    """Products of one weight, written as one or each by itself: eager and compiled arms."""
+
+    CONFIG = {"num_layers": 2, "d_model": 16, "num_heads": 4, "num_kv_heads": 2, "head_dim": 4,
+              "ffn_width": 24, "vocab_size": 257, "sequence_length": 32, "seed": 1,
+              "frozen": "none", "checkpoint": "off", "norm_epsilon": 1e-5, "rope_base": 10000.0}
+
+    def test_separate_products_are_five_a_block_with_the_same_loss_and_gradients(self):
+        sys.path.insert(0, str(ARMS))
+        self.addCleanup(sys.path.remove, str(ARMS))
+        import torch
+        from torch.utils._python_dispatch import TorchDispatchMode
+        import torch_compile_step
+        import torch_model
+
+        class World:
+            def distribute(self, config, model):
+                return model.loss_sum
+
+        class Products(TorchDispatchMode):
+            def __init__(self):
+                super().__init__()
+                self.num = 0
+
+            def __torch_dispatch__(self, function, types, arguments=(), named=None):
+                self.num += function is torch.ops.aten.mm.default
+                return function(*arguments, **(named or {}))
+
+        tokens = torch.arange(64).view(2, 32) * 7 % 257
+
+        def run(model):
+            with Products() as forward:
+                loss = model.loss_sum(tokens, tokens.roll(-1, 1))
+            return loss, torch.autograd.grad(loss, model.parameters), forward.num
+
+        model = torch_model.Model(self.CONFIG, torch.device("cpu"))
+        loss, gradients, num_products = run(model)
+        self.assertEqual(num_products, 2 * 4 + 1)  # QKV, output, gate with up, down; the head.
+        torch_compile_step.CompiledPass(self.CONFIG, model, "default", World())
+        separate_loss, separate_gradients, num_separate = run(model)
+        self.assertEqual(num_separate, 2 * 7 + 1)
+        self.assertLess(abs(separate_loss / loss - 1), 1e-6)
+        for gradient, expected in zip(separate_gradients, gradients):
+            self.assertLess((gradient - expected).norm() / expected.norm(), 1e-5)
+
+
 if __name__ == "__main__":
     unittest.main()
