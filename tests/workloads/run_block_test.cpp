@@ -91,6 +91,18 @@ TEST_F(RunBlock, RecordsEveryStepAndAddsUp) {
   EXPECT_EQ(again.weights_hash, record.weights_hash);
 }
 
+TEST_F(RunBlock, APilotsLimitDoesNotCountItsFirstStep) {
+  // The first step measures matrix products where that is asked for, a minute of it: the pilot must
+  // run on into the steps that it is for.
+  BlockConfig pilot = block(tiny_config(), BlockKind::kPilot);
+  pilot.max_pilot_s = 1e-9;
+  CountingSampler sampler;
+  const BlockRecord record = run_block(pilot, sampler);
+  ASSERT_EQ(record.status, BlockStatus::kOk) << record.reason;
+  EXPECT_EQ(record.warmup.size() + record.steps.size(), 2U);
+  EXPECT_FALSE(record.evidence.at("warmup_settled").get<bool>());
+}
+
 TEST_F(RunBlock, EveryLevelOfTheCpuIsProvenAndDoesTheSameWork) {
   RunConfig baseline = tiny_config();
   baseline.sequence_length = 64;  // Buckets are multiples of 16 positions.
