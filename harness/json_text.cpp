@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kIndent = 2;
+constexpr std::size_t kIndent = 1;
 
 // Output of programs that died may hold any bytes: what is not UTF-8 is replaced.
 std::string inline_text(const json& value) {

@@ -47,8 +47,8 @@ constexpr KernelPattern kPatterns[] = {
     {kAttention, "flash"},
     {kAttention, "attention"},
     {kAttention, "scaled_dot_product"},
-    {kAttention, "cudnn::fusion::compute_dot_do_o"},  // Around its backward kernel.
-    {kAttention, "cudnn::fusion::convert_dq"},
+    {kAttention, "compute_dot_do_o"},  // Around cuDNN's backward kernel.
+    {kAttention, "convert_dq_to"},
 
     {kLoss, "nll_loss"},
     {kLoss, "nllloss"},

@@ -147,17 +147,17 @@ def fit_for_bundle(value):
 
 
 def json_text(value, indent=0):
-    """As harness/json_text.h: an indent of 2, a list of numbers, words or nulls on one line."""
+    """As harness/json_text.h: an indent of 1, a list of numbers, words or nulls on one line."""
     def lines(items, brackets):
-        inner = " " * (indent + 2)
+        inner = " " * (indent + 1)
         return (f"{brackets[0]}\n" + ",\n".join(inner + item for item in items) +
                 f"\n{' ' * indent}{brackets[1]}")
 
     if isinstance(value, dict) and value:
-        return lines((f"{json.dumps(key, ensure_ascii=False)}: {json_text(item, indent + 2)}"
+        return lines((f"{json.dumps(key, ensure_ascii=False)}: {json_text(item, indent + 1)}"
                       for key, item in sorted(value.items())), "{}")
     if isinstance(value, list) and any(isinstance(item, (dict, list)) for item in value):
-        return lines((json_text(item, indent + 2) for item in value), "[]")
+        return lines((json_text(item, indent + 1) for item in value), "[]")
     return json.dumps(value, allow_nan=False, ensure_ascii=False)
 
 

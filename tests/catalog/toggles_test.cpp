@@ -117,24 +117,29 @@ TEST(AllToggles, EveryLevelThatAPackageRunsHasEvidenceInsideIt) {
   }
 }
 
-// Pilots that ran on a GPU before these claims were made: no package_<key>_<level> in them yet.
+// In an eager step and in a captured one.
 TEST(AllToggles, WhatAPackageClaimsOnAGpuIsInPublishedPilots) {
-  const std::filesystem::path blocks =
-      STEPLENS_SOURCE_DIR "/reports/published/h200-gpt2-124m-frameworks/blocks";
-  int num_pilots = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(blocks)) {
-    const nlohmann::json block = read_json(entry.path() / "block.json");
-    if (block["kind"] != "pilot" || block["config"]["compile"] != "aoti") continue;
-    ++num_pilots;
-    const nlohmann::json& counters = block["evidence"]["counters"];
-    EXPECT_GT(counters["package_runs"], 0);
-    EXPECT_EQ(block["config"]["attention"], "cudnn");
-    EXPECT_GT(counters["aten::_cudnn_attention_forward"], 0) << "seen in a package";
-    EXPECT_FALSE(counters.contains("aten::_scaled_dot_product_cudnn_attention")) << "not seen";
-    EXPECT_FALSE(counters.contains("aten::silu")) << "claimed absent by compile=aoti";
-    EXPECT_FALSE(counters.contains("aten::mm"));
+  const std::filesystem::path published = STEPLENS_SOURCE_DIR "/reports/published";
+  int num_eager = 0;
+  int num_captured = 0;
+  for (const char* bundle : {"h200-gpt2-124m-frameworks", "h200-gpt2-124m-recipe/14-graph"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(published / bundle / "blocks")) {
+      const nlohmann::json block = read_json(entry.path() / "block.json");
+      if (block["kind"] != "pilot" || block["config"]["compile"] != "aoti") continue;
+      ++(block["config"]["graph"] == "on" ? num_captured : num_eager);
+      const nlohmann::json& counters = block["evidence"]["counters"];
+      EXPECT_GT(counters["package_runs"], 0);
+      EXPECT_EQ(block["config"]["attention"], "cudnn");
+      EXPECT_EQ(counters["package_attention_cudnn"], 1);
+      EXPECT_EQ(counters["package_precision_bf16"], 1);
+      EXPECT_GT(counters["aten::_cudnn_attention_forward"], 0) << "seen in a package";
+      EXPECT_FALSE(counters.contains("aten::_scaled_dot_product_cudnn_attention")) << "not seen";
+      EXPECT_FALSE(counters.contains("aten::silu")) << "claimed absent by compile=aoti";
+      EXPECT_FALSE(counters.contains("aten::mm"));
+    }
   }
-  EXPECT_EQ(num_pilots, 2) << "compile=aoti and aoti-graph";
+  EXPECT_EQ(num_eager, 1) << "the reference of graph=on in the recipe";
+  EXPECT_EQ(num_captured, 2) << "graph=on there, and aoti-graph";
 }
 
 // In a package no operator is counted: what is compared with one compares with nothing.

@@ -33,6 +33,8 @@ constexpr Named kNames[] = {
     {"void cudnn::fusion::compute_dot_do_o_specialized<true, 64>(void const*, void const*)",
      kAttention},
     {"void cudnn::fusion::convert_dq_to_16bits<true>(void const*, void*)", kAttention},
+    {"compute_dot_do_o_specialized", kAttention},  // As a trace has them: without namespaces.
+    {"convert_dq_to_16bits", kAttention},
     {"cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_4x1x1_cga1x1x1",
      kAttention},
     {"void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128, 4, "

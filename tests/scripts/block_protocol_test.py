@@ -39,22 +39,22 @@ class WriteRecord(unittest.TestCase):
         value = {"steps": {"loss": [1.5, None, 1e-8], "names": ["a", "b"]},
                  "arms": [{"name": "x"}, {"name": "y", "empty": []}], "nothing": {}}
         self.assertEqual(block_protocol.json_text(value), """{
-  "arms": [
-    {
-      "name": "x"
-    },
-    {
-      "empty": [],
-      "name": "y"
-    }
-  ],
-  "nothing": {},
-  "steps": {
-    "loss": [1.5, null, 1e-08],
-    "names": ["a", "b"]
+ "arms": [
+  {
+   "name": "x"
+  },
+  {
+   "empty": [],
+   "name": "y"
   }
+ ],
+ "nothing": {},
+ "steps": {
+  "loss": [1.5, null, 1e-08],
+  "names": ["a", "b"]
+ }
 }""")
-        self.assertEqual(block_protocol.json_text([[1, 2], 3]), "[\n  [1, 2],\n  3\n]")
+        self.assertEqual(block_protocol.json_text([[1, 2], 3]), "[\n [1, 2],\n 3\n]")
 
     def test_a_number_that_is_none_is_null(self):
         record = self.written({"steps": {"loss": [1.5, float("nan"), float("inf")]}})
