@@ -24,7 +24,7 @@ class BlockDurations {
 
  private:
   struct PilotTiming {
-    double start_up_s = 0;  // Everything but steps.
+    double start_up_s = 0;  // Everything but steps and compiling.
     double step_s = 0;
   };
   double pilot_estimate_s(const Manifest& manifest, std::string_view arm,

@@ -75,5 +75,20 @@ TEST(BlockDurations, PrefersWhatItHasSeen) {
   EXPECT_EQ(durations.expected_s(manifest, std::vector<std::string>{"a", "a"}), 20);
 }
 
+TEST(BlockDurations, ExpectsBlocksToFindWhatThePilotCompiled) {
+  const Manifest manifest{
+      .arms = {{.name = "a"}, {.name = "b"}}, .num_warmup_steps = 10, .num_measured_steps = 30};
+  BlockDurations durations;
+  BlockRecord pilot;
+  pilot.warmup.step_wall_ns.assign(20, 100'000'000);
+  pilot.compile_ns = 40'000'000'000;
+  // 48 s, of which 2 are steps and 40 compile: 6 s to start, and 40 steps take 4 s.
+  durations.add({.arm = "a", .kind = BlockKind::kPilot, .duration_s = 48}, pilot);
+  EXPECT_NEAR(durations.expected_s(manifest, "a"), 10, 1e-9);
+  // A package that was exported before the pilot began is no part of its 5 s.
+  durations.add({.arm = "b", .kind = BlockKind::kPilot, .duration_s = 5}, pilot);
+  EXPECT_NEAR(durations.expected_s(manifest, "b"), 7, 1e-9);
+}
+
 }  // namespace
 }  // namespace steplens
