@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -12,12 +15,30 @@
 namespace steplens {
 namespace {
 
-constexpr double kColumn = 104;
+constexpr double kColumn = 116;
 constexpr double kLeft = 90;
 constexpr double kTop = 44;
 constexpr double kBottom = 300;
-// Words nearer than this to a line would stand in its words.
+constexpr double kMargin = 14;     // Of a level's line in its column.
+constexpr double kShortLine = 20;  // Of a level that was not kept: its word stands behind it.
+// Words nearer than this to the line of the level that was kept would stand in it or its words.
 constexpr double kClose = 16;
+constexpr double kWordHeight = 12;
+
+using Steps = std::vector<RecipeStepResults>;
+
+// Steps with nothing to compare take one column together.
+Steps::const_iterator end_of_skipped(Steps::const_iterator step, Steps::const_iterator end) {
+  return std::find_if(step, end, [](const RecipeStepResults& s) { return s.results.has_value(); });
+}
+
+double num_columns(const Steps& steps) {
+  double count = 1;  // The start's.
+  for (auto it = steps.begin(); it != steps.end(); ++count) {
+    it = it->results ? it + 1 : end_of_skipped(it, steps.end());
+  }
+  return count;
+}
 
 }  // namespace
 
@@ -32,7 +53,7 @@ std::string recipe_svg(const RecipeResults& results) {
   if (rates.empty()) return {};
   rates.push_back(0);
   const Scale y = scale_around(rates, 1, kBottom, kTop);
-  const double right = kLeft + kColumn * static_cast<double>(results.steps.size() + 1);
+  const double right = kLeft + kColumn * num_columns(results.steps);
   std::string svg = svg_begin(right + 20, kBottom + 60, "Tokens/s along the path of the recipe");
   svg += svg_y_axis(y, kLeft, right, "tokens/s");
   svg += svg_line(kLeft, kBottom, right, kBottom, kAxisColour, 1);
@@ -43,45 +64,63 @@ std::string recipe_svg(const RecipeResults& results) {
     svg += svg_text(x + kColumn / 2, kBottom + 18, "middle", first, kInkColour, 12);
     svg += svg_text(x + kColumn / 2, kBottom + 36, "middle", second, kMutedColour, 11);
   };
-  const auto level = [&](double rate, std::string_view colour, double width, std::string_view word,
-                         double words_below = -5) {
-    svg += svg_line(x + 14, y.at(rate), x + kColumn - 14, y.at(rate), colour, width);
-    svg += svg_text(x + kColumn / 2, y.at(rate) + words_below, "middle", word, kInkColour, 11);
+  const auto level = [&](double rate, std::string_view colour, std::string_view word) {
+    svg += svg_line(x + kMargin, y.at(rate), x + kColumn - kMargin, y.at(rate), colour, 3);
+    svg += svg_text(x + kColumn / 2, y.at(rate) - 5, "middle", word, kInkColour, 11);
   };
-  for (const RecipeStepResults& step : results.steps) {
+  for (auto it = results.steps.begin(); it != results.steps.end();) {
+    const RecipeStepResults& step = *it;
     const ArmResult* baseline = step.baseline();
     if (now == 0 && baseline != nullptr && baseline->valid_tokens_per_s) {
       now = *baseline->valid_tokens_per_s;
-      level(now, kAxisColour, 3, format_rate(now));
+      level(now, kAxisColour, format_rate(now));
       column_text("start", "");
       x += kColumn;
     }
     if (!step.results) {
-      column_text(step.step.toggle, "skipped");
+      const auto end = end_of_skipped(it, results.steps.end());
+      const std::string first = step.step.toggle;
+      const std::string last = std::prev(end)->step.toggle;
+      column_text(first == last ? first : fmt::format("{} to {}", first, last),
+                  first == last ? "skipped" : fmt::format("{} skipped", end - it));
       if (now > 0) {  // The path goes on where it was.
-        svg += svg_line(x - 14, y.at(now), x + kColumn - 14, y.at(now), kAxisColour, 1);
+        svg += svg_line(x - kMargin, y.at(now), x + kColumn - kMargin, y.at(now), kAxisColour, 1);
       }
       x += kColumn;
+      it = end;
       continue;
     }
     const ArmResult* kept = step.kept();
     const bool is_alternative = !step.step.changes.empty();
     const std::string kept_name = is_alternative ? "all it excluded" : step.step.kept_level;
     const ArmResult* shown = kept != nullptr ? kept : baseline;
+    std::vector<const ArmResult*> others;
     for (const ArmResult& row : step.results->arms) {
-      if (row.is_baseline || !row.valid_tokens_per_s || &row == kept) continue;
-      double words_below = -5;
+      if (!row.is_baseline && row.valid_tokens_per_s && &row != kept) others.push_back(&row);
+    }
+    std::ranges::sort(others, std::greater(),
+                      [](const ArmResult* row) { return *row->valid_tokens_per_s; });
+    double last_word = 0;
+    for (const ArmResult* row : others) {
+      const double at = y.at(*row->valid_tokens_per_s);
+      double word = at + 4;
       if (shown != nullptr && shown->valid_tokens_per_s) {
-        const double below = y.at(*row.valid_tokens_per_s) - y.at(*shown->valid_tokens_per_s);
-        if (std::abs(below) < kClose) words_below = below >= 0 ? 12 : -kClose - below;
+        const double shown_at = y.at(*shown->valid_tokens_per_s);
+        if (std::abs(at - shown_at) < kClose) {
+          word =
+              at >= shown_at ? std::max(word, shown_at + kWordHeight + 1) : shown_at - kClose - 2;
+        }
       }
-      level(*row.valid_tokens_per_s, kMutedColour, 1,
-            is_alternative ? std::string_view("the excluded") : row.level, words_below);
+      last_word = word = std::max(word, last_word + kWordHeight);
+      svg += svg_line(x + kMargin, at, x + kMargin + kShortLine, at, kMutedColour, 1);
+      svg +=
+          svg_text(x + kMargin + kShortLine + 4, word, "start",
+                   is_alternative ? std::string_view("the excluded") : row->level, kInkColour, 11);
     }
     if (shown != nullptr && shown->valid_tokens_per_s) {
       const double next = *shown->valid_tokens_per_s;
-      svg += svg_line(x - 14, y.at(now), x + 14, y.at(next), kAxisColour, 1);
-      level(next, kept != nullptr ? kept_colour : kAxisColour, 3,
+      svg += svg_line(x - kMargin, y.at(now), x + kMargin, y.at(next), kAxisColour, 1);
+      level(next, kept != nullptr ? kept_colour : kAxisColour,
             kept != nullptr ? fmt::format("{}: {}", kept_name, format_rate(next)) : std::string());
       now = next;
     }
@@ -90,6 +129,7 @@ std::string recipe_svg(const RecipeResults& results) {
                 : is_alternative ? "kept"
                                  : "kept " + kept_name);
     x += kColumn;
+    ++it;
   }
   return svg + "</svg>\n";
 }

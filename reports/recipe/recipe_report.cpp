@@ -62,30 +62,38 @@ std::string start_text(const RecipeResults& results) {
                      fmt::join(words, ", "));
 }
 
+// By itself, or as one of several in the place of what excluded it?
+bool won_alone(const RecipeResults& results, const LeaveOneOut& row) {
+  return std::ranges::none_of(results.steps, [&](const RecipeStepResults& step) {
+    return !step.step.kept_level.empty() &&
+           std::ranges::count(step.step.changes, row.toggle, &RecipeChange::toggle) > 0;
+  });
+}
+
 // What it means that undoing a kept level does not make the configuration SLOWER.
-std::string not_needed_sentence(const LeaveOneOut& row) {
-  const std::string kept = fmt::format("{}={}", row.toggle, row.kept_level);
+std::string not_needed_sentence(const RecipeResults& results, const LeaveOneOut& row) {
+  const bool is_alone = won_alone(results, row);
+  const std::string kept = fmt::format("{}={} {}", row.toggle, row.kept_level,
+                                       is_alone ? "won when it was tried" : "was kept with others");
   const std::string change = row.effect_ratio ? format_change(*row.effect_ratio) : "";
   if (row.verdict == verdict_name(Verdict::kEquivalent)) {
-    return fmt::format(
-        "{} won when it was tried, and undoing it now changes nothing: the others made it "
-        "needless.",
-        kept);
+    return fmt::format("{}, and undoing it now changes nothing: {}.", kept,
+                       is_alone ? "the others made it needless" : "it is needless beside them");
   }
   if (row.verdict == verdict_name(Verdict::kFaster)) {
     return fmt::format(
-        "{} won when it was tried, and is in the way now: undoing it is FASTER, {}. Start another "
+        "{}, and is in the way now: undoing it is FASTER, {}. Start another "
         "recipe without it.",
         kept, change);
   }
   if (row.verdict == verdict_name(Verdict::kNoEffect)) {
-    return fmt::format("Nothing shows that undoing {} changed what ran{}: {}.", kept,
-                       change.empty() ? "" : fmt::format(", though it measured {}", change),
-                       row.reason);
+    return fmt::format(
+        "Nothing shows that undoing {}={} changed what ran{}: {}.", row.toggle, row.kept_level,
+        change.empty() ? "" : fmt::format(", though it measured {}", change), row.reason);
   }
-  return fmt::format(
-      "{} won when it was tried; whether it still helps is not known: undoing it is {}{}{}.", kept,
-      row.verdict, row.reason.empty() ? "" : ", ", row.reason);
+  return fmt::format("{}; whether it {} is not known: undoing it is {}{}{}.", kept,
+                     is_alone ? "still helps" : "helps", row.verdict,
+                     row.reason.empty() ? "" : ", ", row.reason);
 }
 
 std::vector<std::string> leave_one_out_sentences(const RecipeResults& results) {
@@ -95,7 +103,7 @@ std::vector<std::string> leave_one_out_sentences(const RecipeResults& results) {
       sentences.push_back(
           fmt::format("{}={} cannot be undone alone: {}.", row.toggle, row.kept_level, row.reason));
     } else if (!row.is_needed()) {
-      sentences.push_back(not_needed_sentence(row));
+      sentences.push_back(not_needed_sentence(results, row));
     }
   }
   return sentences;
