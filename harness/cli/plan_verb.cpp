@@ -141,6 +141,7 @@ std::optional<std::int64_t> measured_peak(const BlockRecord& block) {
 std::vector<CheckedArm> check_bundle(const std::filesystem::path& folder) {
   const Bundle bundle = open_bundle(folder);
   std::vector<CheckedArm> arms;
+  bool has_peaks = false;
   for (const Arm& arm : bundle.manifest.arms) {
     std::optional<std::int64_t> measured;
     bool is_account = false;
@@ -153,6 +154,7 @@ std::vector<CheckedArm> check_bundle(const std::filesystem::path& folder) {
       is_account = block.kind == BlockKind::kMemory;
     }
     if (!measured || *measured <= 0 || !arm.command.empty()) continue;
+    has_peaks = true;
     if (const std::string reason = why_not_predicted(arm.config); !reason.empty()) {
       std::cerr << fmt::format("steplens: {} is left out: {}\n", arm.name, reason);
       continue;
@@ -161,7 +163,9 @@ std::vector<CheckedArm> check_bundle(const std::filesystem::path& folder) {
         {.arm = arm.name, .measured_bytes = *measured, .plan = predict_memory(arm.config)});
   }
   if (arms.empty()) {
-    throw ConfigError(fmt::format("check: {}: no block knows its peak memory", folder.string()));
+    throw ConfigError(fmt::format("check: {}: {}", folder.string(),
+                                  has_peaks ? "none of its arms is one that can be predicted"
+                                            : "no block of ours knows its peak memory"));
   }
   return arms;
 }

@@ -58,11 +58,12 @@ inline constexpr std::size_t kGemmWorkspaceBytes = std::size_t{32} << 20;
 /// A shape that is met for the first time is measured where it stands, on the very operands
 /// (C += A B on buffers of its own): each algorithm that the heuristic offers; from 40 us on also
 /// others that differ from the fastest in a tile, a cluster shape, an option, the order of tiles or
-/// the splits of K, three times over (hundreds of them); then the heuristic's first, its best three
-/// and the best four others, which must have its result, again in turns of 0.1 s, so that the power
-/// limit, under which a training step runs, has its say. The first stays unless another's median is
-/// 0.5 % faster. That takes seconds a large shape; during the capture of a graph, or without memory
-/// for the buffers, the heuristic's first runs unmeasured.
+/// the splits of K, three times over (hundreds of them). The heuristic's first, its others and the
+/// best 16 of those found, which must have its result, run 0.05 s each, and the first and the best
+/// five again in turns of 0.1 s, so that the power limit, under which a training step runs, has its
+/// say. The first stays unless another's median is 0.5 % faster. That takes seconds a large shape;
+/// during the capture of a graph, or without memory for the buffers, the heuristic's first runs
+/// unmeasured.
 ///
 /// Choices are kept in a JSON file, one a device and cuBLASLt version, so that every block of an
 /// experiment runs the same algorithms, and so the same sums. A file that is damaged, or was made

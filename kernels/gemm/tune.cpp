@@ -11,9 +11,11 @@
 namespace steplens {
 namespace {
 
-// The heuristic's best 3 and 4 of the others, in turns.
-constexpr std::size_t kMaxOfferedFinalists = 3;
-constexpr std::size_t kMaxFoundFinalists = 4;
+// Beside the heuristic's first. Who comes that far is decided at full clocks by single runs, so
+// that many do; then one turn under the power limit, and the best of it in several.
+constexpr std::size_t kMaxOfferedInSemifinal = 7;
+constexpr std::size_t kMaxFoundInSemifinal = 16;
+constexpr std::size_t kNumFinalists = 5;
 constexpr int kNumFinalRounds = 3;
 constexpr double kMinGain = 0.005;
 // A shorter product is not worth the 2 s that looking further takes.
@@ -23,6 +25,7 @@ constexpr int kNumExpansions = 3;
 // what they take is the energy that they need, and the fastest at full clocks need not be best. A
 // product of microseconds does not, and is repeated 1000 times at most.
 constexpr double kMaxTimedUs = 100'000;
+constexpr double kMaxSemifinalUs = 50'000;
 constexpr double kMaxRuns = 1000;
 constexpr int kNumScreeningRuns = 3;
 constexpr double kWorthScreening = 1.2;
@@ -177,10 +180,24 @@ void drop_wrong_results(const Trial& trial, std::vector<TimedAlgorithm>& points,
   });
 }
 
+int num_runs_in(double limit_us, const TimedAlgorithm& point) {
+  return static_cast<int>(std::clamp(limit_us / std::max(1.0, point.time_us), 3.0, kMaxRuns));
+}
+
+// The heuristic's first stays first, whatever its time.
+void keep_best_under_load(const Trial& trial, std::vector<TimedAlgorithm>& points) {
+  if (points.size() <= 1 + kNumFinalists) return;
+  const int num_runs = num_runs_in(kMaxSemifinalUs, points.front());
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    points[i].time_us = trial.time_us(points[i].point, num_runs);
+  }
+  std::ranges::sort(points.begin() + 1, points.end(), {}, &TimedAlgorithm::time_us);
+  points.resize(1 + kNumFinalists);
+}
+
 // In turns, so that the power limit, under which a training step runs, has its say.
 GemmAlgorithm fastest(const Trial& trial, const std::vector<TimedAlgorithm>& points) {
-  const int num_runs = static_cast<int>(
-      std::clamp(kMaxTimedUs / std::max(1.0, points.front().time_us), 3.0, kMaxRuns));
+  const int num_runs = num_runs_in(kMaxTimedUs, points.front());
   std::vector<std::vector<double>> times_us(points.size());
   for (int round = 0; round < kNumFinalRounds; ++round) {
     for (std::size_t i = 0; i < points.size(); ++i) {
@@ -227,8 +244,9 @@ GemmAlgorithm tune(const GemmPlan& plan, const GemmArgs& args, cudaStream_t stre
   }
   if (points.front().time_us >= kMinSearchedUs) look_further(plan, trial, points);
   const int num_candidates = static_cast<int>(points.size());
-  points = finalists(std::move(points), kMaxOfferedFinalists, kMaxFoundFinalists);
+  points = finalists(std::move(points), kMaxOfferedInSemifinal, kMaxFoundInSemifinal);
   drop_wrong_results(trial, points, stream);
+  keep_best_under_load(trial, points);
   GemmAlgorithm result = points.size() == 1 ? GemmAlgorithm{.value = points.front().point.value}
                                             : fastest(trial, points);
   result.num_candidates = num_candidates;

@@ -16,13 +16,29 @@ std::string published(const std::string& name) {
 
 TEST(PlanVerb, PredictsThePeaksOfEveryPublishedArm) {
   CliWorld world;
-  for (const char* bundle :
-       {"h200-gpt2-124m", "h200-gpt2-124m-toggles", "h200-gpt2-124m-beside-torch",
-        "h200-gpt2-124m-reproduced", "h200-aa20-graph", "h200-reducer", "h200-tracing-graph",
-        "h200x2-gpt2-124m", "h200-gpt2-124m-frameworks", "h200-gpt2-124m-max-autotune",
-        "h200-gpt2-124m-220-steps", "h200-gpt2-124m-planned", "h200-gpt2-124m-pairs",
-        "h200-llama-1b-frameworks", "h200x2-gpt2-124m-frameworks", "h200x2-llama-1b",
-        "h200-gpt2-124m-switches", "h200-llama-1b-switches"}) {
+  for (const char* bundle : {"h200-gpt2-124m",
+                             "h200-gpt2-124m-toggles",
+                             "h200-gpt2-124m-beside-torch",
+                             "h200-gpt2-124m-reproduced",
+                             "h200-aa20-graph",
+                             "h200-reducer",
+                             "h200-tracing-graph",
+                             "h200x2-gpt2-124m",
+                             "h200-gpt2-124m-frameworks",
+                             "h200-gpt2-124m-max-autotune",
+                             "h200-gpt2-124m-220-steps",
+                             "h200-gpt2-124m-planned",
+                             "h200-gpt2-124m-pairs",
+                             "h200-llama-1b-frameworks",
+                             "h200x2-gpt2-124m-frameworks",
+                             "h200x2-llama-1b",
+                             "h200-gpt2-124m-switches",
+                             "h200-llama-1b-switches",
+                             "h200-gpt2-124m-recipe/01-precision",
+                             "h200-gpt2-124m-recipe/02-attention",
+                             "h200-gpt2-124m-recipe/03-accumulation",
+                             "h200-gpt2-124m-recipe/15-without-compile",
+                             "h200-gpt2-124m-recipe/leave-one-out"}) {
     const CliResult result = world.run({"plan", "--check", published(bundle), "--json"});
     ASSERT_EQ(result.exit_code, 0) << bundle << ": " << result.out << result.err;
     for (const nlohmann::json& arm : nlohmann::json::parse(result.out)) {
@@ -104,6 +120,9 @@ TEST(PlanVerb, NamesBadInput) {
   EXPECT_THAT(world.run({"plan", "--memory", "80GiB", "--set", "accumulation=4"}).err,
               HasSubstr("accumulation is what a plan finds"));
   EXPECT_EQ(world.run({"plan", "--check", "nowhere"}).exit_code, 2);
+  // Packages alone: their peaks were measured, and nothing predicts them.
+  EXPECT_THAT(world.run({"plan", "--check", published("h200-gpt2-124m-recipe/14-graph")}).err,
+              HasSubstr("none of its arms is one that can be predicted"));
 }
 
 }  // namespace
