@@ -45,8 +45,7 @@ template <class Point>
 std::vector<TimedPoint<Point>> finalists(std::vector<TimedPoint<Point>> points,
                                          std::size_t max_offered, std::size_t max_found) {
   if (points.empty()) return points;
-  std::stable_sort(points.begin() + 1, points.end(),
-                   [](const auto& a, const auto& b) { return a.time_us < b.time_us; });
+  std::ranges::sort(points.begin() + 1, points.end(), {}, &TimedPoint<Point>::time_us);
   std::vector<TimedPoint<Point>> result{points.front()};
   for (std::size_t i = 1; i < points.size(); ++i) {
     std::size_t& left = points[i].is_offered ? max_offered : max_found;
