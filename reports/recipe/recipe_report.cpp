@@ -18,13 +18,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// "a=b + c=d": a line may break there.
+std::string spaced(std::string_view changes) {
+  std::string text;
+  for (const char c : changes) text += c == '+' ? std::string(" + ") : std::string(1, c);
+  return text;
+}
+
 std::string tried_text(const RecipeStepResults& step) {
-  if (!step.results) return std::string(kNoNumber);
   std::vector<std::string> words;
   for (const ArmResult& row : step.results->arms) {
     if (row.is_baseline) continue;
     const std::string what =
-        step.step.changes.empty() ? row.level : alternative_text(step.step.changes);
+        step.step.changes.empty() ? row.level : spaced(alternative_text(step.step.changes));
     words.push_back(row.is_applicable ? fmt::format("{} {}", what, effect_text(row))
                                       : fmt::format("{} not applicable", what));
   }
@@ -157,22 +163,58 @@ nlohmann::json to_json(const RecipeResults& results) {
 
 Table recipe_table(const RecipeResults& results) {
   Table table{.columns = {{"step"},
-                          {"tried"},
                           {"kept"},
                           {"tokens/s after it", Align::kRight},
                           {"peak memory", Align::kRight},
-                          {"why"}}};
+                          {"why"},
+                          {"tried"}}};
   for (const RecipeStepResults& step : results.steps) {
+    if (!step.results) continue;
     const ArmResult* now = step.kept() != nullptr ? step.kept() : step.baseline();
-    table.rows.push_back({name_of(step.step), tried_text(step), kept_text(step.step),
+    table.rows.push_back({name_of(step.step), kept_text(step.step),
                           now == nullptr ? std::string(kNoNumber)
                                          : format_or_absent(now->valid_tokens_per_s, format_rate),
                           now == nullptr || !now->peak_allocated_bytes
                               ? std::string(kNoNumber)
                               : format_bytes(static_cast<double>(*now->peak_allocated_bytes)),
-                          step.step.reason});
+                          step.step.reason, tried_text(step)});
   }
   return table;
+}
+
+std::vector<std::string> skipped_sentences(const RecipeResults& results) {
+  struct Group {
+    std::string reason;
+    std::vector<std::string> names;
+  };
+  std::vector<Group> groups;
+  for (const RecipeStepResults& step : results.steps) {
+    if (step.results) continue;
+    // "nothing to compare; not applicable: norm=fused: why not", as a plan refuses it.
+    std::string name = name_of(step.step);
+    std::string reason = step.step.reason;
+    const std::string refused = fmt::format("not applicable: {}=", step.step.toggle);
+    const std::size_t level = reason.find(refused);
+    const std::size_t colon =
+        reason.find(": ", level == std::string::npos ? 0 : level + refused.size());
+    if (level != std::string::npos && colon != std::string::npos) {
+      const std::size_t begin = level + refused.size() - step.step.toggle.size() - 1;
+      name = reason.substr(begin, colon - begin);
+      reason = reason.substr(colon + 2);
+    }
+    const auto group = std::ranges::find(groups, reason, &Group::reason);
+    if (group == groups.end()) {
+      groups.push_back({.reason = reason, .names = {name}});
+    } else {
+      group->names.push_back(name);
+    }
+  }
+  std::vector<std::string> sentences;
+  for (const Group& group : groups) {
+    sentences.push_back(
+        fmt::format("Not tried: {}: {}.", fmt::join(group.names, ", "), group.reason));
+  }
+  return sentences;
 }
 
 Table leave_one_out_table(const RecipeResults& results) {
@@ -208,6 +250,9 @@ ReportDocument recipe_document(const RecipeResults& results) {
                             .svg = std::move(svg)});
   }
   path.emplace_back(recipe_table(results));
+  if (std::vector<std::string> skipped = skipped_sentences(results); !skipped.empty()) {
+    path.emplace_back(BulletList{std::move(skipped)});
+  }
   path.emplace_back(Paragraph{
       "Each step is tried on top of what was kept before it, in randomised rounds of its own, and "
       "kept only if its verdict is FASTER, or, while there is a memory goal to reach, if it needs "
@@ -245,6 +290,9 @@ RecipeResults write_recipe_report(const fs::path& folder) {
 
 std::string recipe_text(const RecipeResults& results) {
   std::string text = headline_of(results) + ".\n\n" + to_text(recipe_table(results));
+  for (const std::string& sentence : skipped_sentences(results)) {
+    text += wrap(sentence, 2) + "\n";
+  }
   if (!results.recipe.leave_one_out.empty()) {
     text += "\n" + to_text(leave_one_out_table(results));
   }

@@ -39,8 +39,11 @@ RecipeResults compute_recipe(const std::filesystem::path& folder);
 
 nlohmann::json to_json(const RecipeResults& results);
 
-/// One row a step: what was tried with its effects, what was kept and why, rate and peak after it.
+/// One row a step that was run: what was kept and why, rate and peak after it, what was tried with
+/// its effects.
 Table recipe_table(const RecipeResults& results);
+/// Why the others were not, one sentence a reason.
+std::vector<std::string> skipped_sentences(const RecipeResults& results);
 /// One row a kept toggle: what undoing it alone does to the final configuration.
 Table leave_one_out_table(const RecipeResults& results);
 

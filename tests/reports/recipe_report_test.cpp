@@ -105,6 +105,28 @@ TEST(RecipePlot, PutsWhatWasSkippedIntoOneColumn) {
   EXPECT_LT(width_of(without), width_of(with_one));
 }
 
+// What a kept level excludes is many steps with one reason.
+TEST(RecipeTable, HasTheStepsThatRanAndASentenceForTheReasonsOfTheOthers) {
+  RecipeResults results;
+  RecipeStepResults compile{.step = {.toggle = "compile", .kept_level = "aoti"},
+                            .results = Results{}};
+  compile.results->arms = {arm_of("", "", 100'000), arm_of("compile", "aoti", 200'000)};
+  results.steps.push_back(compile);
+  const std::string refused = "nothing to compare; not applicable: ";
+  results.steps.push_back(
+      {.step = {.toggle = "norm", .reason = refused + "norm=fused: a package: is one"}});
+  results.steps.push_back(
+      {.step = {.toggle = "weights", .reason = refused + "weights=bf16_master: another"}});
+  results.steps.push_back(
+      {.step = {.toggle = "rope", .reason = refused + "rope=fused: a package: is one"}});
+  results.steps.push_back({.step = {.toggle = "graph", .reason = "graph: stands there already"}});
+  EXPECT_EQ(recipe_table(results).rows.size(), 1U);
+  EXPECT_THAT(skipped_sentences(results),
+              testing::ElementsAre("Not tried: norm=fused, rope=fused: a package: is one.",
+                                   "Not tried: weights=bf16_master: another.",
+                                   "Not tried: graph: graph: stands there already."));
+}
+
 TEST(RecipePlot, NamesEachLevelThatWasNotKeptOnce) {
   RecipeResults results;
   RecipeStepResults attention{.step = {.toggle = "attention", .kept_level = "cudnn"},
