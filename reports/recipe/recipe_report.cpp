@@ -166,8 +166,7 @@ Table recipe_table(const RecipeResults& results) {
                           {"kept"},
                           {"tokens/s after it", Align::kRight},
                           {"peak memory", Align::kRight},
-                          {"why"},
-                          {"tried"}}};
+                          {"tried, and what came of it"}}};
   for (const RecipeStepResults& step : results.steps) {
     if (!step.results) continue;
     const ArmResult* now = step.kept() != nullptr ? step.kept() : step.baseline();
@@ -177,7 +176,7 @@ Table recipe_table(const RecipeResults& results) {
                           now == nullptr || !now->peak_allocated_bytes
                               ? std::string(kNoNumber)
                               : format_bytes(static_cast<double>(*now->peak_allocated_bytes)),
-                          step.step.reason, tried_text(step)});
+                          fmt::format("{}: {}", tried_text(step), step.step.reason)});
   }
   return table;
 }

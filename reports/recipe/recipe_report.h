@@ -39,8 +39,8 @@ RecipeResults compute_recipe(const std::filesystem::path& folder);
 
 nlohmann::json to_json(const RecipeResults& results);
 
-/// One row a step that was run: what was kept and why, rate and peak after it, what was tried with
-/// its effects.
+/// One row a step that was run: what was kept, rate and peak after it, what was tried with its
+/// effects, and why it was kept or not.
 Table recipe_table(const RecipeResults& results);
 /// Why the others were not, one sentence a reason.
 std::vector<std::string> skipped_sentences(const RecipeResults& results);
