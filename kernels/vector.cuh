@@ -136,7 +136,8 @@ __device__ inline float load_shared_value(const void* data, bool is_bfloat16, st
 }
 
 /// Sum over the warp, the same in all lanes and in every run.
-__device__ inline float warp_sum(float value) {
+template <typename T>
+__device__ T warp_sum(T value) {
 #pragma unroll
   for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
     value += __shfl_xor_sync(0xffffffffu, value, offset);

@@ -13,13 +13,6 @@ namespace {
 constexpr int kBlockSize = 256;
 constexpr int kBlocksOfMultiprocessor = 8;
 
-__device__ double warp_sum_of_doubles(double value) {
-  for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
-    value += __shfl_xor_sync(0xffffffffU, value, offset);
-  }
-  return value;
-}
-
 // sums[0]: squares of the differences, sums[1]: of the reference.
 template <typename T>
 __global__ void __launch_bounds__(kBlockSize)
@@ -34,8 +27,8 @@ __global__ void __launch_bounds__(kBlockSize)
     differences += difference * difference;
     squares += wanted * wanted;
   }
-  differences = warp_sum_of_doubles(differences);
-  squares = warp_sum_of_doubles(squares);
+  differences = warp_sum(differences);
+  squares = warp_sum(squares);
   if (threadIdx.x % kWarpSize == 0) {
     atomicAdd(&sums[0], differences);
     atomicAdd(&sums[1], squares);

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -40,21 +41,18 @@ cublasLtMatmulAlgo_t algorithm_of(const std::string& text) {
   return algorithm;
 }
 
-std::int64_t config_value(const cublasLtMatmulAlgo_t& algorithm,
-                          cublasLtMatmulAlgoConfigAttributes_t attribute) {
-  int value = 0;
-  std::size_t written = 0;
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value, &written);
-  return status == CUBLAS_STATUS_SUCCESS ? value : -1;
+std::int64_t setting_or_absent(const cublasLtMatmulAlgo_t& algorithm,
+                               cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  const std::optional<std::uint32_t> value = gemm_setting(algorithm, attribute);
+  return value ? std::int64_t{*value} : -1;
 }
 
 json row_of(const std::string& name, const GemmAlgorithm& algorithm) {
   return {{"product", name},
           {"algorithm", hex_of(algorithm.value)},
-          {"tile_id", config_value(algorithm.value, CUBLASLT_ALGO_CONFIG_TILE_ID)},
-          {"stages_id", config_value(algorithm.value, CUBLASLT_ALGO_CONFIG_STAGES_ID)},
-          {"split_k", config_value(algorithm.value, CUBLASLT_ALGO_CONFIG_SPLITK_NUM)},
+          {"tile_id", setting_or_absent(algorithm.value, CUBLASLT_ALGO_CONFIG_TILE_ID)},
+          {"stages_id", setting_or_absent(algorithm.value, CUBLASLT_ALGO_CONFIG_STAGES_ID)},
+          {"split_k", setting_or_absent(algorithm.value, CUBLASLT_ALGO_CONFIG_SPLITK_NUM)},
           {"heuristic_ns", algorithm.heuristic_ns},
           {"chosen_ns", algorithm.chosen_ns},
           {"num_candidates", algorithm.num_candidates}};

@@ -23,26 +23,17 @@ void check(const GemmShape& shape, const char* call, cublasStatus_t status) {
   if (status != CUBLAS_STATUS_SUCCESS) throw_gemm_error(shape, call, status);
 }
 
-// The settings of an algorithm that a search changes. 0 where it has none.
-std::uint32_t setting_of(const cublasLtMatmulAlgo_t& algorithm,
-                         cublasLtMatmulAlgoConfigAttributes_t attribute) {
-  std::uint32_t value = 0;  // Little-endian: narrower attributes fill its first bytes.
-  std::size_t written = 0;
-  const std::size_t bytes = attribute == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID
-                                ? sizeof(std::uint16_t)
-                                : sizeof(std::uint32_t);
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, bytes, &written);
-  return status == CUBLAS_STATUS_SUCCESS ? value : 0;
+std::size_t setting_bytes(cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  return attribute == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID ||
+                 attribute == CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID
+             ? sizeof(std::uint16_t)
+             : sizeof(std::uint32_t);
 }
 
 bool change_setting(cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute,
                     std::uint32_t value) {
-  const std::size_t bytes = attribute == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID
-                                ? sizeof(std::uint16_t)
-                                : sizeof(std::uint32_t);
-  return cublasLtMatmulAlgoConfigSetAttribute(&algorithm, attribute, &value, bytes) ==
-         CUBLAS_STATUS_SUCCESS;
+  return cublasLtMatmulAlgoConfigSetAttribute(&algorithm, attribute, &value,
+                                              setting_bytes(attribute)) == CUBLAS_STATUS_SUCCESS;
 }
 
 std::vector<std::uint32_t> tiles_of(const cublasLtMatmulAlgo_t& algorithm) {
@@ -77,6 +68,15 @@ std::uint32_t last_custom_option(const cublasLtMatmulAlgo_t& algorithm) {
 }
 
 }  // namespace
+
+std::optional<std::uint32_t> gemm_setting(const cublasLtMatmulAlgo_t& algorithm,
+                                          cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  std::uint32_t value = 0;  // Little-endian: narrower settings fill its first bytes.
+  std::size_t written = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoConfigGetAttribute(
+      &algorithm, attribute, &value, setting_bytes(attribute), &written);
+  return status == CUBLAS_STATUS_SUCCESS ? std::optional(value) : std::nullopt;
+}
 
 void throw_gemm_error(const GemmShape& shape, const char* call, cublasStatus_t status) {
   throw DeviceError(fmt::format("gemm: product {}: {} returned {}", name_of(shape), call,
@@ -184,7 +184,7 @@ std::vector<cublasLtMatmulAlgo_t> GemmPlan::neighbours(
   const float own_waves = waves(algorithm).value_or(0);
   std::vector<cublasLtMatmulAlgo_t> result;
   for (const Setting& setting : settings) {
-    const std::uint32_t own = setting_of(algorithm, setting.attribute);
+    const std::uint32_t own = gemm_setting(algorithm, setting.attribute).value_or(0);
     for (const std::uint32_t value : setting.values) {
       cublasLtMatmulAlgo_t changed = algorithm;
       if (value == own || !change_setting(changed, setting.attribute, value)) continue;

@@ -19,6 +19,10 @@ struct GemmAlgorithm {
   bool is_measured() const { return chosen_ns > 0; }
 };
 
+/// A setting of an algorithm, such as its tile; nothing where it has none.
+std::optional<std::uint32_t> gemm_setting(const cublasLtMatmulAlgo_t& algorithm,
+                                          cublasLtMatmulAlgoConfigAttributes_t attribute);
+
 /// cuBLASLt's descriptors of one shape. Row-major C = A B is column-major C^T = B^T A^T: B is the
 /// library's first operand.
 class GemmPlan {

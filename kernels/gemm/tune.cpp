@@ -18,7 +18,7 @@ constexpr std::size_t kMaxFoundInSemifinal = 16;
 constexpr std::size_t kNumFinalists = 5;
 constexpr int kNumFinalRounds = 3;
 constexpr double kMinGain = 0.005;
-// A shorter product is not worth the 2 s that looking further takes.
+// A shorter product is not worth the seconds that looking further takes.
 constexpr double kMinSearchedUs = 40;
 constexpr int kNumExpansions = 3;
 // Of one timing. Large products run a GPU into its power limit within milliseconds; from then on

@@ -19,7 +19,7 @@ class Model:
     TENSORS_PER_BLOCK = 6
     # Queries, keys and values, gate and up as products of their own with parts of one weight. The
     # gradient of a joint product Inductor puts together in kernels that choose the source of each
-    # element, which takes longer than what it saves; run eagerly, the joint product is faster.
+    # element, which takes longer than what the joint product saves.
     has_separate_products = False
 
     def __init__(self, config, device):

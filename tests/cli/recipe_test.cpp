@@ -115,6 +115,7 @@ TEST(Recipe, TriesWhatAKeptToggleExcludesInItsPlace) {
   const std::string report = read_file(world.bundle() / "report.md");
   EXPECT_THAT(report, HasSubstr("without-compile is FASTER, +18."));
   EXPECT_THAT(report, HasSubstr("| without compile | all of it |"));
+  EXPECT_THAT(report, HasSubstr("- Not tried: checkpoint=full: ")) << "as the plan refuses it";
   EXPECT_THAT(report, HasSubstr("| checkpoint=full instead of compile=aoti +18."));
   const std::string plot = read_file(world.bundle() / "recipe.svg");
   EXPECT_THAT(plot, HasSubstr("without compile"));

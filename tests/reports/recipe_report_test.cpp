@@ -71,6 +71,13 @@ ArmResult arm_of(const std::string& toggle, const std::string& level, double tok
   return row;
 }
 
+// compile=aoti, kept: twice the baseline's rate.
+RecipeStepResults compile_step() {
+  RecipeStepResults step{.step = {.toggle = "compile", .kept_level = "aoti"}, .results = Results{}};
+  step.results->arms = {arm_of("", "", 100'000), arm_of("compile", "aoti", 200'000)};
+  return step;
+}
+
 int count_of(const std::string& text, const std::string& word) {
   int count = 0;
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
@@ -81,10 +88,7 @@ int count_of(const std::string& text, const std::string& word) {
 
 TEST(RecipePlot, PutsWhatWasSkippedIntoOneColumn) {
   RecipeResults results;
-  RecipeStepResults compile{.step = {.toggle = "compile", .kept_level = "aoti"},
-                            .results = Results{}};
-  compile.results->arms = {arm_of("", "", 100'000), arm_of("compile", "aoti", 200'000)};
-  results.steps.push_back(compile);
+  results.steps.push_back(compile_step());
   const std::string without = recipe_svg(results);
   for (const char* toggle : {"norm", "rope", "gemm"}) {
     results.steps.push_back({.step = {.toggle = toggle}});
@@ -108,10 +112,7 @@ TEST(RecipePlot, PutsWhatWasSkippedIntoOneColumn) {
 // What a kept level excludes is many steps with one reason.
 TEST(RecipeTable, HasTheStepsThatRanAndASentenceForTheReasonsOfTheOthers) {
   RecipeResults results;
-  RecipeStepResults compile{.step = {.toggle = "compile", .kept_level = "aoti"},
-                            .results = Results{}};
-  compile.results->arms = {arm_of("", "", 100'000), arm_of("compile", "aoti", 200'000)};
-  results.steps.push_back(compile);
+  results.steps.push_back(compile_step());
   const std::string refused = "nothing to compare; not applicable: ";
   results.steps.push_back(
       {.step = {.toggle = "norm", .reason = refused + "norm=fused: a package: is one"}});
