@@ -82,6 +82,13 @@ target_compile_options(deps::cuda_headers INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:
 
 deps_library(cudart nvidia/cu13/lib/libcudart.so.13 LINKS deps::cuda_headers)
 deps_library(cupti nvidia/cu13/lib/libcupti.so.13 LINKS deps::cuda_headers)
+# Headers alone, and not with every torch: without them the backward pass of cuDNN's attention is
+# LibTorch's (kernels/attention).
+set(STEPLENS_CUDNN_FRONTEND "")
+if(EXISTS ${site}/include/cudnn_frontend.h AND EXISTS ${site}/nvidia/cudnn/include/cudnn.h)
+  set(STEPLENS_CUDNN_FRONTEND ${site}/include)
+endif()
+message(STATUS "cuDNN frontend: ${STEPLENS_CUDNN_FRONTEND}")
 set(torch_include ${site}/torch/include)
 deps_library(nccl nvidia/nccl/lib/libnccl.so.2
   INCLUDES ${site}/nvidia/nccl/include LINKS deps::cudart)

@@ -132,12 +132,19 @@ std::int64_t head_bytes(const Sizes& z) {
 // pass; without autocast the gradient before and behind the log-softmax.
 std::int64_t loss_bytes(const Sizes& z) { return z.N * z.V * (z.has_casts ? 10 : 12); }
 
-std::int64_t chunk_bytes(const Sizes& z) { return z.s * head_chunks(z.N).rows_per_chunk * z.V; }
+std::int64_t chunk_bytes(const RunConfig& config, const Sizes& z) {
+  return z.s * head_chunks(z.N, config.num_loss_rows).rows_per_chunk * z.V;
+}
 
-// loss=fused: a chunk of logits, the gradients of the head's input and, in fp32, of its weight, and
-// a loss a position.
-std::int64_t fused_loss_bytes(const Sizes& z) {
-  return chunk_bytes(z) + z.N * z.s * z.d + 4 * z.V * z.d + 4 * z.N;
+bool is_one_chunk(const RunConfig& config, const Sizes& z) {
+  return head_chunks(z.N, config.num_loss_rows).num_chunks == 1;
+}
+
+// loss=fused: a chunk of logits, the gradients of the head's input and of its weight, which several
+// chunks sum in fp32, and a loss a position.
+std::int64_t fused_loss_bytes(const RunConfig& config, const Sizes& z) {
+  const std::int64_t sum_bytes = is_one_chunk(config, z) ? z.w : 4;
+  return chunk_bytes(config, z) + z.N * z.s * z.d + sum_bytes * z.V * z.d + 4 * z.N;
 }
 
 // ---- Temporaries of a block's backward pass, beyond what it kept. ----
@@ -178,7 +185,7 @@ class Predictor {
   std::int64_t reserved_bytes(double peak_bytes) const {
     if (!z_.is_cuda) return std::llround(peak_bytes);
     if (config_.graph && is_fused(config_.loss)) {
-      return std::llround(kCapturedSlackRatio * peak_bytes) + chunk_bytes(z_);
+      return std::llround(kCapturedSlackRatio * peak_bytes) + chunk_bytes(config_, z_);
     }
     return std::llround(peak_bytes * (config_.allocator == Allocator::kExpandableSegments
                                           ? kExpandableSlackRatio
@@ -275,8 +282,9 @@ class Predictor {
           is_mixed ? "N (6 d + 4) + 8 N d" : "one norm");
       add("activations", "head", head_bytes(z_), "N s d + the cast of V d");
       if (is_fused(config_.loss)) {
-        add("activations", "loss", fused_loss_bytes(z_),
-            "s V rows of a chunk + s N d + 4 V d + 4 N");
+        add("activations", "loss", fused_loss_bytes(config_, z_),
+            is_one_chunk(config_, z_) ? "s V N: one chunk + s N d + w V d + 4 N"
+                                      : "s V rows of a chunk + s N d + 4 V d + 4 N");
       } else {
         add("activations", "loss", loss_bytes(z_),
             z_.has_casts ? "N V (2 + 4 + 4)" : "N V (4 + 4 + 4)");

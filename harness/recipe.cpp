@@ -79,8 +79,8 @@ RecipeDecision decide_by_memory(std::span<const RecipeArm> arms, std::int64_t go
 }  // namespace
 
 std::string_view default_recipe_order() {
-  return "precision=bf16,attention,accumulation=2|4,compile=aoti,norm,rope,mlp,loss,embedding,"
-         "weights,residual,gemm,optimizer,graph=on";
+  return "precision=bf16,attention,accumulation=2|4,compile=aoti,norm,rope,mlp,loss,"
+         "loss_rows=all,embedding,weights,residual,gemm,optimizer,graph=on";
 }
 
 std::vector<std::pair<std::string, std::string>> recipe_start_settings() {

@@ -179,6 +179,7 @@ double parse_real(std::string_view key, const json& value, double minimum, doubl
 
 constexpr std::string_view kPositive = "an integer >= 1";
 constexpr std::string_view kNotNegative = "an integer >= 0";
+constexpr std::string_view kRowsOrAll = "an integer >= 1 | all";
 constexpr std::string_view kSwitch = "off | on";
 constexpr std::string_view kOperators = "aten | fused";
 constexpr std::string_view kRatio = "a number from 0 to 1";
@@ -247,6 +248,12 @@ constexpr ConfigField kFields[] = {
     SL_ENUM("rope", rope, Operators, "rotary embedding and the split of q, k and v", kOperators),
     SL_ENUM("mlp", mlp, Operators, "SwiGLU between the MLP's matrix products", kOperators),
     SL_ENUM("loss", loss, Operators, "LM head and cross-entropy", kOperators),
+    {"loss_rows", "rows whose logits loss=fused has in memory at a time, at most", kRowsOrAll,
+     [](const RunConfig& c) { return c.num_loss_rows == 0 ? json("all") : json(c.num_loss_rows); },
+     [](RunConfig& c, const json& v) {
+       const bool is_all = v.is_string() && v.get<std::string>() == "all";
+       c.num_loss_rows = is_all ? 0 : parse_integer<std::int64_t>("loss_rows", v, 1, kRowsOrAll);
+     }},
     SL_ENUM("embedding", embedding, Operators, "backward pass of the embedding", kOperators),
     SL_ENUM("residual", residual, Operators,
             "residual add: an operator of its own or the norm's, or in the product before it",

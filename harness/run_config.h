@@ -61,6 +61,7 @@ struct RunConfig {
   Operators rope = Operators::kAten;       // Rotary embedding with the split of q, k and v.
   Operators mlp = Operators::kAten;        // SwiGLU between the MLP's matrix products.
   Operators loss = Operators::kAten;       // LM head and cross-entropy.
+  std::int64_t num_loss_rows = 8192;       // Of whose logits loss=fused has at once; 0: all.
   Operators embedding = Operators::kAten;  // Backward pass of the embedding.
   Operators residual = Operators::kAten;   // Fused: products add the residual stream themselves.
   Gemm gemm = Gemm::kHeuristic;            // Algorithm of each matrix product.

@@ -22,7 +22,7 @@ and one CUDA graph a step; MODEL is gpt2-124m unless given. Needs a GPU and a bu
 TXT
 }
 
-parts='norm=fused rope=fused mlp=fused loss=fused embedding=fused residual=fused gemm=tuned optimizer=multi_tensor weights=bf16_master graph=on'
+parts='norm=fused rope=fused mlp=fused loss=fused loss_rows=all embedding=fused residual=fused gemm=tuned optimizer=multi_tensor weights=bf16_master graph=on'
 case "${1:-}" in
   torch)
     what=(--set attention=cudnn --set optimizer=fused --toggles compile=aoti)
@@ -34,7 +34,7 @@ case "${1:-}" in
   switches)
     what=(--set attention=cudnn)
     for part in $parts; do what+=(--set "$part"); done
-    what+=(--toggles 'norm,rope,mlp,loss,embedding,residual,gemm,optimizer=fused,weights,attention=flash,graph') ;;
+    what+=(--toggles 'norm,rope,mlp,loss,loss_rows=8192,embedding,residual,gemm,optimizer=fused,weights,attention=flash,graph') ;;
   -h | --help) usage; exit ;;
   *) usage >&2; exit 2 ;;
 esac

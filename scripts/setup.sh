@@ -41,7 +41,7 @@ wheels=(torch==2.11.0 typing-extensions==4.15.0 numpy==2.4.6 tokenizers==0.23.3 
   networkx==3.6.1 jinja2==3.1.6 markupsafe==3.0.4 filelock==4.3.1 fsspec==2026.9.0
   nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-cccl==13.0.85
   nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85 nvidia-cuda-nvrtc==13.0.88 nvidia-nvtx==13.0.85
-  nvidia-nvjitlink==13.0.88 nvidia-cublas==13.1.0.3 nvidia-cudnn-cu13==9.19.0.56 nvidia-cufft==12.0.0.61
+  nvidia-nvjitlink==13.0.88 nvidia-cublas==13.1.0.3 nvidia-cudnn-cu13==9.19.0.56 nvidia-cudnn-frontend==1.16.0 nvidia-cufft==12.0.0.61
   nvidia-cufile==1.15.1.6 nvidia-curand==10.4.0.35 nvidia-cusolver==12.0.4.66 nvidia-cusparse==12.6.3.3
   nvidia-cusparselt-cu13==0.8.0 nvidia-nccl-cu13==2.28.9 nvidia-nvshmem-cu13==3.4.5)
 

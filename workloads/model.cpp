@@ -31,6 +31,7 @@
 #include "workloads/fused/norm.h"
 #include "workloads/fused/residual.h"
 #include "workloads/fused/rope.h"
+#include "workloads/fused/rope_attention.h"
 #include "workloads/ranges.h"
 
 namespace steplens {
@@ -173,6 +174,9 @@ at::Tensor Model::attention(const at::Tensor& h_BTC, const at::Tensor& wqkv) con
   const std::int64_t q_width = shape.num_heads * shape.head_dim;
   const std::int64_t kv_width = shape.num_kv_heads * shape.head_dim;
   const at::Tensor qkv = linear(h_BTC, wqkv);
+  if (takes_rope_attention(config_)) {
+    return fused_rope_attention(qkv, cos_TD_, sin_TD_, shape.num_heads);
+  }
   QkvHeads heads;
   if (config_.rope == Operators::kFused) {
     heads = fused_rope(qkv, cos_TD_, sin_TD_, shape.num_heads, shape.num_kv_heads);
@@ -221,7 +225,7 @@ at::Tensor Model::head_loss(const at::Tensor& h_BTC, const at::Tensor& targets_B
   if (config_.loss == Operators::kFused) {
     const ScopedRange range("head");
     return fused_head_loss(h_BTC, weight_VC, targets_BT, product_type(config_), config_.gemm,
-                           weight);
+                           config_.num_loss_rows, weight);
   }
   at::Tensor logits_BTV;
   {

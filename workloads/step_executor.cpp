@@ -12,6 +12,7 @@
 #include "harness/step_counts.h"
 #include "kernels/graph/memset_nodes.h"
 #include "workloads/evidence.h"
+#include "workloads/fused/gemm.h"
 #include "workloads/ranges.h"
 
 namespace steplens {
@@ -94,6 +95,7 @@ class GraphExecutor final : public StepExecutor {
     graph_->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
     train_step_.run(inputs_);
     graph_->capture_end();
+    count_event("graph_memsets_gathered", gather_counters(graph_->raw_cuda_graph()));
     count_event("graph_memsets_replaced", replace_memset_nodes(graph_->raw_cuda_graph()));
     graph_->instantiate();
     train_step_.count_replayed_step(-1);  // Captured, not run.

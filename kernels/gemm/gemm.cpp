@@ -89,6 +89,13 @@ std::int64_t alignment_of(std::initializer_list<const void*> pointers) {
 struct Entry {
   std::unique_ptr<GemmPlan> plan;
   GemmAlgorithm algorithm;
+  std::size_t workspace_bytes = 0;
+
+  void choose(const GemmAlgorithm& chosen) {
+    algorithm = chosen;
+    workspace_bytes =
+        plan->needs(chosen.value).value_or(GemmPlan::Needs{kGemmWorkspaceBytes}).workspace_bytes;
+  }
 };
 
 }  // namespace
@@ -150,18 +157,18 @@ struct GemmTable::State {
       check_shape(args.shape);
       entry.plan = std::make_unique<GemmPlan>(handle, args.shape);
       const auto it = args.is_tuned ? known.find(name) : known.end();
-      if (it != known.end() && entry.plan->takes(it->second.value)) {
-        entry.algorithm = it->second;
+      if (it != known.end() && entry.plan->needs(it->second.value)) {
+        entry.choose(it->second);
         return entry;
       }
-      entry.algorithm.value = entry.plan->candidates().front();
+      entry.choose({.value = entry.plan->candidates().front()});
     }
     const bool was_tried = entry.algorithm.is_measured() || entry.algorithm.num_candidates > 0;
     if (was_tried || !args.is_tuned) return entry;
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     SL_CUDA(cudaStreamIsCapturing(stream, &capture));
     if (capture != cudaStreamCaptureStatusNone) return entry;
-    entry.algorithm = tune(*entry.plan, args, stream);
+    entry.choose(tune(*entry.plan, args, stream));
     if (entry.algorithm.is_measured()) {
       read();  // What other processes have measured meanwhile.
       known[name] = entry.algorithm;
@@ -186,7 +193,12 @@ void GemmTable::run(const GemmArgs& given, cudaStream_t stream) {
   args.shape.alignment_bytes = alignment_of({args.a, args.b, args.r, args.c});
   const std::scoped_lock lock(state_->mutex);
   const Entry& entry = state_->entry_of(args, stream);
-  const cublasStatus_t status = entry.plan->run(args, entry.algorithm.value, stream);
+  const bool is_counter_enough =
+      args.counter != nullptr && entry.workspace_bytes <= kGemmCounterBytes;
+  if (is_counter_enough) args.workspace = args.counter;
+  const cublasStatus_t status =
+      entry.plan->run(args, entry.algorithm.value,
+                      is_counter_enough ? kGemmCounterBytes : kGemmWorkspaceBytes, stream);
   if (status != CUBLAS_STATUS_SUCCESS) throw_gemm_error(args.shape, "cublasLtMatmul", status);
 }
 

@@ -46,11 +46,18 @@ struct GemmArgs {
   const void* r = nullptr;  // Of an added product, of C's type; null: C itself, C += A B.
   void* c = nullptr;
   void* workspace = nullptr;  // kGemmWorkspaceBytes; shared by products of one stream.
+  void* counter = nullptr;    // kGemmCounterBytes, or null: see there.
   bool is_tuned = true;       // Else by the algorithm that cuBLASLt's heuristic puts first.
 };
 
 /// As much as cuBLAS takes on this generation of GPUs.
 inline constexpr std::size_t kGemmWorkspaceBytes = std::size_t{32} << 20;
+
+/// Most algorithms for compute capability 9.0 need 4 bytes: the tiles that blocks have taken, which
+/// cuBLASLt clears before each product. With GemmArgs::counter such a product leaves the workspace
+/// alone; and where products of one captured graph have counters of their own, one clearing is
+/// enough for all (kernels/graph/memset_nodes.h).
+inline constexpr std::size_t kGemmCounterBytes = 256;
 
 /// Matrix products by the algorithm that was fastest on this device for their shape, instead of the
 /// one that cuBLASLt's heuristic puts first.

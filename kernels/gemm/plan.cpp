@@ -154,18 +154,14 @@ std::vector<cublasLtMatmulAlgo_t> GemmPlan::candidates() const {
   return found;
 }
 
-std::optional<float> GemmPlan::waves(const cublasLtMatmulAlgo_t& algorithm) const {
+std::optional<GemmPlan::Needs> GemmPlan::needs(const cublasLtMatmulAlgo_t& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
   if (cublasLtMatmulAlgoCheck(handle_, operation_, b_, a_, c_, c_, &algorithm, &result) !=
           CUBLAS_STATUS_SUCCESS ||
       result.workspaceSize > kGemmWorkspaceBytes) {
     return std::nullopt;
   }
-  return result.wavesCount;
-}
-
-bool GemmPlan::takes(const cublasLtMatmulAlgo_t& algorithm) const {
-  return waves(algorithm).has_value();
+  return Needs{.workspace_bytes = result.workspaceSize, .waves = result.wavesCount};
 }
 
 std::vector<cublasLtMatmulAlgo_t> GemmPlan::neighbours(
@@ -181,15 +177,15 @@ std::vector<cublasLtMatmulAlgo_t> GemmPlan::neighbours(
       {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, up_to(last_custom_option(algorithm))},
       {CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, up_to(1)},
       {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, up_to(kMostSplits)}};
-  const float own_waves = waves(algorithm).value_or(0);
+  const float own_waves = needs(algorithm).value_or(Needs{}).waves;
   std::vector<cublasLtMatmulAlgo_t> result;
   for (const Setting& setting : settings) {
     const std::uint32_t own = gemm_setting(algorithm, setting.attribute).value_or(0);
     for (const std::uint32_t value : setting.values) {
       cublasLtMatmulAlgo_t changed = algorithm;
       if (value == own || !change_setting(changed, setting.attribute, value)) continue;
-      const std::optional<float> changed_waves = waves(changed);
-      if (!changed_waves || (own_waves > 0 && *changed_waves > kMaxWavesGrowth * own_waves)) {
+      const std::optional<Needs> changed_needs = needs(changed);
+      if (!changed_needs || (own_waves > 0 && changed_needs->waves > kMaxWavesGrowth * own_waves)) {
         continue;
       }
       result.push_back(changed);
@@ -199,12 +195,12 @@ std::vector<cublasLtMatmulAlgo_t> GemmPlan::neighbours(
 }
 
 cublasStatus_t GemmPlan::run(const GemmArgs& args, const cublasLtMatmulAlgo_t& algorithm,
-                             cudaStream_t stream) const {
+                             std::size_t workspace_bytes, cudaStream_t stream) const {
   const float one = 1;
   const float beta = shape_.is_added ? 1 : 0;
   const void* added = args.r != nullptr ? args.r : args.c;
   return cublasLtMatmul(handle_, operation_, &one, args.b, b_, args.a, a_, &beta, added, c_, args.c,
-                        c_, &algorithm, args.workspace, kGemmWorkspaceBytes, stream);
+                        c_, &algorithm, args.workspace, workspace_bytes, stream);
 }
 
 }  // namespace steplens

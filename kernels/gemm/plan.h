@@ -36,11 +36,16 @@ class GemmPlan {
   /// The heuristic's offers, best guess first; at least one.
   std::vector<cublasLtMatmulAlgo_t> candidates() const;
 
-  /// Does this algorithm take the product within the workspace?
-  bool takes(const cublasLtMatmulAlgo_t& algorithm) const;
+  struct Needs {
+    std::size_t workspace_bytes = 0;
+    float waves = 0;  // How often the algorithm fills the GPU.
+  };
+  /// Nothing if the algorithm does not take the product within kGemmWorkspaceBytes.
+  std::optional<Needs> needs(const cublasLtMatmulAlgo_t& algorithm) const;
 
+  /// `workspace_bytes`: of args.workspace.
   cublasStatus_t run(const GemmArgs& args, const cublasLtMatmulAlgo_t& algorithm,
-                     cudaStream_t stream) const;
+                     std::size_t workspace_bytes, cudaStream_t stream) const;
 
   /// Algorithms that differ from this one in one setting (tile, cluster shape, custom option,
   /// swizzle or number of splits of K) and take the product. Tiles less than half as large are left
@@ -48,9 +53,6 @@ class GemmPlan {
   std::vector<cublasLtMatmulAlgo_t> neighbours(const cublasLtMatmulAlgo_t& algorithm) const;
 
  private:
-  // How often the algorithm fills the GPU; nothing if it does not take the product.
-  std::optional<float> waves(const cublasLtMatmulAlgo_t& algorithm) const;
-
   cublasLtHandle_t handle_;
   GemmShape shape_;
   cublasLtMatmulDesc_t operation_ = nullptr;

@@ -95,7 +95,8 @@ class Trial {
   double time_us(const Algorithm& algorithm, int num_runs) const {
     SL_CUDA(cudaEventRecord(start_.get(), stream_));
     for (int i = 0; i < num_runs; ++i) {
-      if (plan_.run(args_, algorithm.value, stream_) != CUBLAS_STATUS_SUCCESS) {
+      if (plan_.run(args_, algorithm.value, kGemmWorkspaceBytes, stream_) !=
+          CUBLAS_STATUS_SUCCESS) {
         cudaGetLastError();
         return HUGE_VAL;
       }
@@ -119,7 +120,8 @@ class Trial {
     GemmArgs args = args_;
     args.c = c;
     SL_CUDA(cudaMemsetAsync(c, 0xFF, result_bytes(args.shape), stream_));
-    const bool is_ok = plan_.run(args, algorithm.value, stream_) == CUBLAS_STATUS_SUCCESS;
+    const bool is_ok =
+        plan_.run(args, algorithm.value, kGemmWorkspaceBytes, stream_) == CUBLAS_STATUS_SUCCESS;
     if (!is_ok) cudaGetLastError();
     return is_ok;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include <cuda_runtime_api.h>
@@ -15,5 +16,17 @@ namespace steplens {
 /// still for 1.5 us before it and 3.7 us behind it (medians of 495 between kernels); between two
 /// kernels of that graph it does not.
 std::int64_t replace_memset_nodes(cudaGraph_t graph, std::int64_t max_bytes = 4096);
+
+/// Clears a place once at the start of a captured graph instead of piece by piece: destroys the
+/// memset nodes that write zeros to bytes of [place, place + num_bytes) which no other memset node
+/// writes, links what stood before each with what stood behind it, and adds one kernel node, before
+/// all others, that clears from the first of these bytes to the last. Call between capture and
+/// instantiation, before replace_memset_nodes. Returns how many nodes went.
+///
+/// The caller's promise: between the start of the graph and a memset that goes, nothing in the
+/// graph writes the bytes that it clears. So it is where each product has a counter of its own
+/// (kGemmCounterBytes): clearing them takes 99 of the 336 kernels of gpt2-124m's fastest step, 1.2
+/// us each in its trace, with nothing else on the device meanwhile.
+std::int64_t gather_memset_nodes(cudaGraph_t graph, void* place, std::size_t num_bytes);
 
 }  // namespace steplens

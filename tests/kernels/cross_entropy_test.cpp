@@ -68,6 +68,17 @@ class DeviceTargets {
   void* data_ = nullptr;
 };
 
+constexpr ElementType kTypes[] = {ElementType::kFloat32, ElementType::kBfloat16};
+
+// do_variant(variant, name), for each that takes rows of `num_columns`.
+template <typename DoVariant>
+void for_each_variant(ElementType type, std::int64_t num_columns, DoVariant do_variant) {
+  for (const CrossEntropyVariant& variant : cross_entropy_variants()) {
+    if (!variant.is_applicable({.N = 1, .V = num_columns, .type = type})) continue;
+    do_variant(variant, std::string(variant.name) + " " + std::string(element_name(type)));
+  }
+}
+
 TEST(CrossEntropyReference, HasTheGradientOfFiniteDifferences) {
   const std::vector<double> logits = random_values(3 * 7, ElementType::kFloat32, 1, kSpread);
   const std::vector<std::int64_t> targets = {6, kIgnored, 0};
@@ -99,15 +110,21 @@ TEST(CrossEntropyArgs, KnowsItsBytes) {
             2 * 32768LL * 50304 * 2 + 32768 * 12);
 }
 
-TEST(CrossEntropyVariants, TheFirstTakesEverythingAndTheLastRowsThatFit) {
+TEST(CrossEntropyVariants, TheFirstTakesEverythingTheOthersRowsThatFit) {
   const auto variants = cross_entropy_variants();
-  const CrossEntropyArgs odd = {.N = 1, .V = 50257, .type = ElementType::kBfloat16};
-  EXPECT_TRUE(variants.front().is_applicable(odd));
-  EXPECT_FALSE(variants.back().is_applicable(odd)) << "a row of no multiple of 16 bytes";
-  const CrossEntropyArgs model = {.N = 1, .V = 50304, .type = ElementType::kBfloat16};
-  EXPECT_TRUE(variants.back().is_applicable(model));
-  const CrossEntropyArgs large = {.N = 1, .V = 128256, .type = ElementType::kBfloat16};
-  EXPECT_FALSE(variants.back().is_applicable(large)) << "two rows take 513 kB";
+  ASSERT_EQ(variants.size(), 3U);
+  const auto takes = [&](std::size_t index, std::int64_t num_columns, ElementType type) {
+    return variants[index].is_applicable({.N = 1, .V = num_columns, .type = type});
+  };
+  constexpr ElementType kBf16 = ElementType::kBfloat16;
+  EXPECT_TRUE(takes(0, 50257, kBf16));
+  EXPECT_FALSE(takes(1, 50257, kBf16)) << "a row of no multiple of 16 bytes";
+  EXPECT_FALSE(takes(2, 50257, kBf16));
+  EXPECT_TRUE(takes(1, 50304, kBf16));
+  EXPECT_TRUE(takes(2, 32768, kBf16));
+  EXPECT_FALSE(takes(2, 32776, kBf16)) << "more registers than make it the faster one";
+  EXPECT_FALSE(takes(2, 4096, ElementType::kFloat32));
+  EXPECT_FALSE(takes(1, 128256, kBf16)) << "two rows take 513 kB";
 }
 
 TEST(CrossEntropy, EqualsTheReferenceInAllVariantsTypesAndSizes) {
@@ -115,10 +132,13 @@ TEST(CrossEntropy, EqualsTheReferenceInAllVariantsTypesAndSizes) {
   struct Size {
     std::int64_t num_rows, num_columns, misalignment;
   };
-  constexpr Size kSizes[] = {{1, 1, 0},     {3, 7, 0},       {5, 8, 0},      {33, 100, 0},
-                             {9, 1000, 3},  {300, 4096, 0},  {7, 50257, 0},  {7, 50257, 5},
-                             {4, 50304, 0}, {140, 50304, 0}, {2, 128256, 0}, {5, 32000, 0}};
-  for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16}) {
+  // Rows enough that a block's stages are filled again, with either parity of their barriers.
+  constexpr Size kSizes[] = {{1, 1, 0},      {3, 7, 0},       {5, 8, 0},      {33, 100, 0},
+                             {9, 1000, 3},   {300, 4096, 0},  {7, 50257, 0},  {7, 50257, 5},
+                             {4, 50304, 0},  {400, 50304, 0}, {2, 128256, 0}, {5, 32000, 0},
+                             {10000, 8, 0},  {1400, 4104, 0}, {3, 16384, 0},  {540, 32768, 0},
+                             {400, 32776, 0}};
+  for (const ElementType type : kTypes) {
     for (const Size& size : kSizes) {
       const std::vector<double> logits =
           random_values(size.num_rows * size.num_columns, type, 7, kSpread);
@@ -168,21 +188,50 @@ TEST(CrossEntropy, IsExactForRowsThatOverflowWithoutAMaximum) {
   std::vector<double> logits(64, -infinity);
   logits[3] = 1000;
   logits[9] = 1000;
-  for (const CrossEntropyVariant& variant : cross_entropy_variants()) {
-    DeviceTensor values(ElementType::kFloat32, logits);
-    DeviceTensor losses(ElementType::kFloat32, 1);
-    const DeviceTargets targets({9});
-    variant.launch({.logits = values.data(),
-                    .targets = targets.data(),
-                    .losses = losses.floats(),
-                    .N = 1,
-                    .V = 64},
-                   nullptr);
-    const std::vector<double> gradient = values.values();
-    EXPECT_NEAR(losses.values()[0], std::log(2.0), 1e-6) << variant.name;
-    EXPECT_NEAR(gradient[3], 0.5, 1e-6) << variant.name;
-    EXPECT_NEAR(gradient[9], -0.5, 1e-6) << variant.name;
-    EXPECT_EQ(gradient[0], 0) << variant.name;
+  for (const ElementType type : kTypes) {
+    for_each_variant(type, 64, [&](const CrossEntropyVariant& variant, const std::string& name) {
+      DeviceTensor values(type, logits);
+      DeviceTensor losses(ElementType::kFloat32, 1);
+      const DeviceTargets targets({9});
+      variant.launch({.logits = values.data(),
+                      .targets = targets.data(),
+                      .losses = losses.floats(),
+                      .N = 1,
+                      .V = 64,
+                      .type = type},
+                     nullptr);
+      const std::vector<double> gradient = values.values();
+      EXPECT_NEAR(losses.values()[0], std::log(2.0), 1e-6) << name;
+      EXPECT_NEAR(gradient[3], 0.5, 1e-6) << name;
+      EXPECT_NEAR(gradient[9], -0.5, 1e-6) << name;
+      EXPECT_EQ(gradient[0], 0) << name;
+    });
+  }
+}
+
+TEST(CrossEntropy, ANotANumberShowsInTheLossOfItsRowAlone) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  constexpr std::int64_t kRows = 3, kColumns = 4096;
+  for (const ElementType type : kTypes) {
+    std::vector<double> logits = random_values(kRows * kColumns, type, 3, kSpread);
+    logits[kColumns + 1234] = std::numeric_limits<double>::quiet_NaN();
+    const auto check = [&](const CrossEntropyVariant& variant, const std::string& name) {
+      DeviceTensor values(type, logits);
+      DeviceTensor losses(ElementType::kFloat32, kRows);
+      const DeviceTargets targets({1, 2, 3});
+      variant.launch({.logits = values.data(),
+                      .targets = targets.data(),
+                      .losses = losses.floats(),
+                      .N = kRows,
+                      .V = kColumns,
+                      .type = type},
+                     nullptr);
+      EXPECT_FALSE(std::isnan(losses.values()[0])) << name;
+      EXPECT_TRUE(std::isnan(losses.values()[1])) << name;
+      EXPECT_FALSE(std::isnan(losses.values()[2])) << name;
+      EXPECT_TRUE(std::isnan(values.values()[kColumns + 7])) << name << ": the row's gradient";
+    };
+    for_each_variant(type, kColumns, check);
   }
 }
 
@@ -197,37 +246,42 @@ TEST(CrossEntropy, IsAsExactFarFromZeroAsNearIt) {
     const std::vector<std::int64_t> targets = random_targets(kRows, kColumns, 5);
     const Reference expected = reference(logits, targets, 1);
     const DeviceTargets device_targets(targets);
-    for (const CrossEntropyVariant& variant : cross_entropy_variants()) {
-      const std::string name = std::string(variant.name) + " at " + std::to_string(shift);
-      DeviceTensor values(ElementType::kFloat32, logits);
-      DeviceTensor losses(ElementType::kFloat32, kRows);
-      variant.launch({.logits = values.data(),
-                      .targets = device_targets.data(),
-                      .losses = losses.floats(),
-                      .N = kRows,
-                      .V = kColumns},
-                     nullptr);
-      EXPECT_LE(relative_norm(values.values(), expected.gradient), 2e-6) << name;
-      EXPECT_LE(relative_norm(losses.values(), expected.losses), 2e-6) << name;
-    }
+    for_each_variant(ElementType::kFloat32, kColumns,
+                     [&](const CrossEntropyVariant& variant, const std::string& name) {
+                       DeviceTensor values(ElementType::kFloat32, logits);
+                       DeviceTensor losses(ElementType::kFloat32, kRows);
+                       variant.launch({.logits = values.data(),
+                                       .targets = device_targets.data(),
+                                       .losses = losses.floats(),
+                                       .N = kRows,
+                                       .V = kColumns},
+                                      nullptr);
+                       EXPECT_LE(relative_norm(values.values(), expected.gradient), 2e-6)
+                           << name << " " << shift;
+                       EXPECT_LE(relative_norm(losses.values(), expected.losses), 2e-6)
+                           << name << " " << shift;
+                     });
   }
 }
 
 TEST(CrossEntropy, ATargetOutsideTheVocabularyShowsInTheLoss) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
-  for (const CrossEntropyVariant& variant : cross_entropy_variants()) {
-    DeviceTensor values(ElementType::kFloat32, random_values(3 * 64, ElementType::kFloat32, 2));
-    DeviceTensor losses(ElementType::kFloat32, 3);
-    const DeviceTargets targets({64, -1, 63});
-    variant.launch({.logits = values.data(),
-                    .targets = targets.data(),
-                    .losses = losses.floats(),
-                    .N = 3,
-                    .V = 64},
-                   nullptr);
-    EXPECT_TRUE(std::isnan(losses.values()[0])) << variant.name;
-    EXPECT_TRUE(std::isnan(losses.values()[1])) << variant.name;
-    EXPECT_FALSE(std::isnan(losses.values()[2])) << variant.name;
+  for (const ElementType type : kTypes) {
+    for_each_variant(type, 64, [&](const CrossEntropyVariant& variant, const std::string& name) {
+      DeviceTensor values(type, random_values(3 * 64, type, 2));
+      DeviceTensor losses(ElementType::kFloat32, 3);
+      const DeviceTargets targets({64, -1, 63});
+      variant.launch({.logits = values.data(),
+                      .targets = targets.data(),
+                      .losses = losses.floats(),
+                      .N = 3,
+                      .V = 64,
+                      .type = type},
+                     nullptr);
+      EXPECT_TRUE(std::isnan(losses.values()[0])) << name;
+      EXPECT_TRUE(std::isnan(losses.values()[1])) << name;
+      EXPECT_FALSE(std::isnan(losses.values()[2])) << name;
+    });
   }
 }
 

@@ -71,5 +71,81 @@ TEST(ReplaceMemsetNodes, WritesTheSameBytesInTheSamePlace) {
   SL_CUDA(cudaStreamDestroy(stream));
 }
 
+// Pieces that are cleared, copied out and written to again, as a product does with its counter.
+TEST(GatherMemsetNodes, ClearsOnceWhatEachPieceIsClearedFor) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  constexpr std::size_t kBytes = 4096, kPiece = 256;
+  struct Step {
+    std::size_t offset, num_bytes;
+    int value = 0;
+  };
+  struct Case {
+    const char* name;
+    std::vector<Step> steps;
+    std::int64_t num_gathered;
+  };
+  const Case cases[] = {
+      {"each its own", {{0, 4}, {256, 4}, {2048, 12}}, 3},
+      {"odd sizes", {{1, 3}, {261, 2}}, 2},
+      {"one twice", {{0, 4}, {256, 4}, {0, 4}}, 1},
+      {"overlapping", {{0, 8}, {4, 8}, {512, 4}}, 1},
+      {"one inside another", {{0, 64}, {16, 4}, {32, 4}, {512, 4}}, 1},
+      {"not zero", {{0, 4}, {256, 4, 7}}, 1},
+      {"outside", {{0, 4}, {kBytes, 4}}, 1},
+      {"across the end", {{kBytes - 2, 4}}, 0},
+      {"none", {}, 0},
+  };
+  cudaStream_t stream = nullptr;
+  SL_CUDA(cudaStreamCreate(&stream));
+  for (const Case& c : cases) {
+    const std::size_t num_steps = c.steps.size();
+    unsigned char* place = nullptr;
+    unsigned char* copies = nullptr;
+    unsigned char* dirt = nullptr;
+    SL_CUDA(cudaMalloc(reinterpret_cast<void**>(&place), kBytes + kPiece));
+    SL_CUDA(cudaMalloc(reinterpret_cast<void**>(&copies), (num_steps + 1) * kPiece));
+    SL_CUDA(cudaMalloc(reinterpret_cast<void**>(&dirt), kPiece));
+    SL_CUDA(cudaMemset(place, 0x55, kBytes + kPiece));
+    SL_CUDA(cudaMemset(dirt, 0x66, kPiece));
+    SL_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    for (std::size_t i = 0; i < num_steps; ++i) {
+      const Step& step = c.steps[i];
+      SL_CUDA(cudaMemsetAsync(place + step.offset, step.value, step.num_bytes, stream));
+      SL_CUDA(cudaMemcpyAsync(copies + i * kPiece, place + step.offset, step.num_bytes,
+                              cudaMemcpyDeviceToDevice, stream));
+      SL_CUDA(cudaMemcpyAsync(place + step.offset, dirt, step.num_bytes, cudaMemcpyDeviceToDevice,
+                              stream));
+    }
+    cudaGraph_t graph = nullptr;
+    SL_CUDA(cudaStreamEndCapture(stream, &graph));
+    EXPECT_EQ(gather_memset_nodes(graph, place, kBytes), c.num_gathered) << c.name;
+    EXPECT_EQ(num_nodes(graph, cudaGraphNodeTypeMemset),
+              static_cast<int>(num_steps) - static_cast<int>(c.num_gathered))
+        << c.name;
+    EXPECT_EQ(num_nodes(graph, cudaGraphNodeTypeKernel), c.num_gathered > 0 ? 1 : 0) << c.name;
+    cudaGraphExec_t executable = nullptr;
+    SL_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+    for (int replay = 0; replay < 2; ++replay) {
+      SL_CUDA(cudaMemset(copies, 0x11, (num_steps + 1) * kPiece));
+      SL_CUDA(cudaGraphLaunch(executable, stream));
+      SL_CUDA(cudaStreamSynchronize(stream));
+      std::vector<unsigned char> bytes((num_steps + 1) * kPiece);
+      SL_CUDA(cudaMemcpy(bytes.data(), copies, bytes.size(), cudaMemcpyDeviceToHost));
+      for (std::size_t i = 0; i < num_steps; ++i) {
+        const auto first = bytes.begin() + static_cast<std::ptrdiff_t>(i * kPiece);
+        const auto num_bytes = static_cast<std::ptrdiff_t>(c.steps[i].num_bytes);
+        EXPECT_EQ(std::vector<unsigned char>(first, first + num_bytes),
+                  std::vector<unsigned char>(c.steps[i].num_bytes,
+                                             static_cast<unsigned char>(c.steps[i].value)))
+            << c.name << ", step " << i << ", replay " << replay;
+      }
+    }
+    SL_CUDA(cudaGraphExecDestroy(executable));
+    SL_CUDA(cudaGraphDestroy(graph));
+    for (unsigned char* data : {place, copies, dirt}) SL_CUDA(cudaFree(data));
+  }
+  SL_CUDA(cudaStreamDestroy(stream));
+}
+
 }  // namespace
 }  // namespace steplens

@@ -160,6 +160,9 @@ TEST_F(FusedModel, FollowsAtenInBf16WithBothKindsOfWeights) {
   RunConfig checkpoint = all_fused(weights);
   checkpoint.checkpoint = Checkpoint::kFull;
   expect_same_maths(run(checkpoint), reference, "checkpoint");
+  checkpoint.attention = Attention::kCudnn;
+  checkpoint.num_loss_rows = 100;
+  expect_same_maths(run(checkpoint), reference, "checkpoint, cuDNN, small chunks of the loss");
 }
 
 TEST_F(FusedModel, DropsOutTheSameElementsAsAtensLevel) {

@@ -1,6 +1,7 @@
 // Each wrapper of workloads/fused against ATen's composition of the same operator, computed in
 // double from the same rounded inputs.
 
+#include <cmath>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -32,6 +33,7 @@
 #include "workloads/fused/norm.h"
 #include "workloads/fused/residual.h"
 #include "workloads/fused/rope.h"
+#include "workloads/fused/rope_attention.h"
 
 namespace steplens {
 namespace {
@@ -240,6 +242,75 @@ TEST_F(FusedOperators, RopeRotatesAndSplitsAsAtenDoes) {
   }
 }
 
+TEST_F(FusedOperators, RopeAttentionHasTheGradientsOfAllScores) {
+  struct Size {
+    std::int64_t num_rows, length, num_heads, head_dim;
+  };
+  RunConfig config;
+  config.device = Device::kCuda;
+  config.precision = Precision::kBf16;
+  config.attention = Attention::kCudnn;
+  config.rope = Operators::kFused;
+  config.shape.num_heads = config.shape.num_kv_heads = 4;
+  config.shape.head_dim = 64;
+  if (!takes_rope_attention(config)) GTEST_SKIP() << "a build without cuDNN's frontend";
+  for (const auto change : {+[](RunConfig& c) { c.attention = Attention::kFlash; },
+                            +[](RunConfig& c) { c.precision = Precision::kFp32; },
+                            +[](RunConfig& c) { c.rope = Operators::kAten; },
+                            +[](RunConfig& c) { c.batching = Batching::kPadded; },
+                            +[](RunConfig& c) { c.sequence_length = 1; },
+                            +[](RunConfig& c) { c.shape.num_kv_heads *= 2; },
+                            +[](RunConfig& c) { c.shape.head_dim = 136; }}) {
+    RunConfig other = config;
+    change(other);
+    EXPECT_FALSE(takes_rope_attention(other));
+  }
+  // Whole tiles, rows that fill none, one head, and the same shape again by the plan that is there.
+  for (const Size& s :
+       {Size{2, 256, 3, 64}, Size{3, 200, 2, 128}, Size{1, 77, 4, 32}, Size{2, 256, 3, 64}}) {
+    const std::string name = std::to_string(s.length) + " tokens, " + std::to_string(s.head_dim);
+    const std::int64_t width = s.num_heads * s.head_dim;
+    const at::Tensor leaf = random({s.num_rows, s.length, 3 * width}, at::kBFloat16);
+    const at::Tensor half = at::randn({s.length + 3, s.head_dim / 2}, options());
+    const at::Tensor angle = at::cat({half, half}, 1);
+    const at::Tensor cos = angle.cos();
+    const at::Tensor sin = angle.sin();
+    // A copy, because it is rotated where it lies.
+    const at::Tensor actual = fused_rope_attention(leaf * 1, cos, sin, s.num_heads);
+
+    const at::Tensor leaf2 = twin(leaf);
+    const auto split = leaf2.split(width, 2);
+    const auto heads = [&](const at::Tensor& part) {
+      return part.view({s.num_rows, s.length, s.num_heads, s.head_dim}).transpose(1, 2);
+    };
+    const auto rotate = [&](const at::Tensor& x) {
+      const auto halves = x.split(s.head_dim / 2, 3);
+      return x * cos.narrow(0, 0, s.length).to(at::kDouble) +
+             at::cat({-halves[1], halves[0]}, 3) * sin.narrow(0, 0, s.length).to(at::kDouble);
+    };
+    const at::Tensor scores =
+        at::matmul(rotate(heads(split[0])), rotate(heads(split[1])).transpose(2, 3)) /
+        std::sqrt(static_cast<double>(s.head_dim));
+    const at::Tensor future = at::ones({s.length, s.length}, options(at::kBool)).triu(1);
+    const at::Tensor expected =
+        at::matmul(scores.masked_fill(future, -HUGE_VAL).softmax(-1), heads(split[2]))
+            .transpose(1, 2)
+            .reshape({s.num_rows, s.length, width});
+    // Beside the roundings that `bound` knows, those of rotated q and k enter the exponents.
+    constexpr double kLimit = 1.2e-2;
+    EXPECT_EQ(actual.sizes(), expected.sizes()) << name;
+    EXPECT_LE(relative_norm(actual.detach(), expected.detach()), kLimit) << name;
+    const at::Tensor dy = at::randn(expected.sizes(), options()).to(at::kBFloat16);
+    actual.backward(dy);
+    expected.backward(dy.to(at::kDouble));
+    const auto parts = leaf.grad().split(width, 2);
+    const auto parts2 = leaf2.grad().split(width, 2);
+    for (const std::size_t i : {0U, 1U, 2U}) {
+      EXPECT_LE(relative_norm(parts[i], parts2[i]), kLimit) << name << ", part " << i;
+    }
+  }
+}
+
 TEST_F(FusedOperators, SwigluHasAtensGradients) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const std::int64_t width : {7, 512, 2048}) {
@@ -367,6 +438,7 @@ TEST_F(FusedOperators, HeadLossInChunksHasTheLossAndGradientsOfAllLogits) {
     at::ScalarType type, weight_type;
     std::optional<double> root;  // The gradient that is promised to come in.
     Gemm gemm = Gemm::kHeuristic;
+    std::int64_t max_rows = 8192;
   };
   constexpr Case kCases[] = {{at::kFloat, at::kFloat, std::nullopt},
                              {at::kFloat, at::kFloat, 0.25},
@@ -375,18 +447,23 @@ TEST_F(FusedOperators, HeadLossInChunksHasTheLossAndGradientsOfAllLogits) {
                              {at::kBFloat16, at::kBFloat16, std::nullopt},
                              {at::kBFloat16, at::kBFloat16, 0.25},
                              {at::kFloat, at::kFloat, 0.25, Gemm::kTuned},
-                             {at::kBFloat16, at::kBFloat16, 0.25, Gemm::kTuned}};
-  for (const auto& [type, weight_type, root, gemm] : kCases) {
+                             {at::kBFloat16, at::kBFloat16, 0.25, Gemm::kTuned},
+                             {at::kBFloat16, at::kFloat, 0.25, Gemm::kHeuristic, 0},
+                             {at::kBFloat16, at::kBFloat16, std::nullopt, Gemm::kHeuristic, 0},
+                             {at::kBFloat16, at::kBFloat16, 0.25, Gemm::kTuned, 0},
+                             {at::kFloat, at::kFloat, 0.25, Gemm::kHeuristic, 1000}};
+  for (const auto& [type, weight_type, root, gemm, max_rows] : kCases) {
     for (const Size& s : kSizes) {
       const std::string name = std::string(c10::toString(type)) + ", weights " +
                                c10::toString(weight_type) + ", " + std::to_string(s.vocab_size) +
-                               (root ? ", promised" : "");
+                               (root ? ", promised" : "") + ", at most " +
+                               std::to_string(max_rows) + " rows";
       const at::Tensor h = random({s.num_rows, s.length, s.num_channels}, type);
       const at::Tensor weight = random({s.vocab_size, s.num_channels}, weight_type, 0.3);
       at::Tensor targets = at::randint(s.vocab_size, {s.num_rows, s.length}, options(at::kLong));
       targets.narrow(1, 2, 3).fill_(-100);
-      const at::Tensor actual =
-          fused_head_loss(h, weight, targets, type, gemm, {.factor = 0.3, .root_gradient = root});
+      const at::Tensor actual = fused_head_loss(h, weight, targets, type, gemm, max_rows,
+                                                {.factor = 0.3, .root_gradient = root});
 
       const at::Tensor h2 = twin(h);
       const at::Tensor weight2 = weight.detach().to(type).to(at::kDouble).requires_grad_(true);

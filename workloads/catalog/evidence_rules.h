@@ -169,6 +169,14 @@ inline constexpr EvidenceRule kLossEvidence[] = {
     {"aten", Device::kCuda, kCrossEntropy, Claim::kPresent},
     {"aten", Device::kCuda, "trace.loss_fused", Claim::kAbsent},
 };
+inline constexpr EvidenceRule kLossRowsEvidence[] = {
+    {"2048", Device::kCuda, "fused_losses", Claim::kOtherThanReference},
+    {"4096", Device::kCuda, "fused_losses", Claim::kOtherThanReference},
+    {"8192", Device::kCuda, "fused_losses", Claim::kOtherThanReference},
+    {"16384", Device::kCuda, "fused_losses", Claim::kOtherThanReference},
+    {"32768", Device::kCuda, "fused_losses", Claim::kOtherThanReference},
+    {"all", Device::kCuda, "fused_losses", Claim::kFewerThanReference},
+};
 inline constexpr EvidenceRule kEmbeddingEvidence[] = {
     {"fused", Device::kCuda, "fused_embedding_gradients", Claim::kPresent},
     {"fused", Device::kCuda, kEmbeddingBackward, Claim::kAbsent},

@@ -58,6 +58,12 @@ std::string_view no_fused_residual(const RunConfig& config) {
   return no_fused_operators(config);
 }
 
+std::string_view no_loss_rows(const RunConfig& config) {
+  return config.loss == Operators::kFused
+             ? ""
+             : "loss=aten has the logits of all rows at once; set loss=fused";
+}
+
 std::string_view no_tuned_gemm(const RunConfig& config) {
   if (config.device != Device::kCuda) return needs_cuda(config);
   return config.precision == Precision::kFp16

@@ -17,6 +17,7 @@ std::string_view no_bf16(const RunConfig& config);
 std::string_view no_fp16(const RunConfig& config);
 std::string_view no_fused_operators(const RunConfig& config);
 std::string_view no_fused_residual(const RunConfig& config);
+std::string_view no_loss_rows(const RunConfig& config);
 std::string_view no_tuned_gemm(const RunConfig& config);
 std::string_view no_bf16_master(const RunConfig& config);
 std::string_view no_graph(const RunConfig& config);

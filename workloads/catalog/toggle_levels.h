@@ -31,6 +31,19 @@ constexpr Level accumulation_level(std::string_view name) {
           [](const RunConfig& config) { return reasons::no_accumulation(config, kAccumulation); }};
 }
 
+template <std::int64_t kRows>
+constexpr Level loss_rows_level(std::string_view name) {
+  return {.name = name,
+          .apply = [](RunConfig& config) { config.num_loss_rows = kRows; },
+          .why_not =
+              [](const RunConfig& config) {
+                // ATen has all logits at once; the default says nothing.
+                return kRows == 0 || kRows == RunConfig{}.num_loss_rows
+                           ? std::string_view()
+                           : reasons::no_loss_rows(config);
+              }};
+}
+
 // A part of the model by ATen's operators, or by the kernels of kernels/.
 template <Operators RunConfig::* kMember, Operators kOperators>
 constexpr Level operators_level() {
@@ -93,6 +106,10 @@ inline constexpr Level kMlp[] = {
 inline constexpr Level kLoss[] = {
     operators_level<&RunConfig::loss, Operators::kAten>(),
     operators_level<&RunConfig::loss, Operators::kFused>(),
+};
+inline constexpr Level kLossRows[] = {
+    loss_rows_level<2048>("2048"),   loss_rows_level<4096>("4096"),   loss_rows_level<8192>("8192"),
+    loss_rows_level<16384>("16384"), loss_rows_level<32768>("32768"), loss_rows_level<0>("all"),
 };
 inline constexpr Level kEmbedding[] = {
     operators_level<&RunConfig::embedding, Operators::kAten>(),

@@ -75,6 +75,12 @@ constexpr Toggle kToggles[] = {
      .key = "loss",
      .levels = levels::kLoss,
      .evidence = rules::kLossEvidence},
+    {.name = "loss_rows",
+     .summary = "rows whose logits loss=fused has in memory at a time: small products and little "
+                "memory, or large ones",
+     .key = "loss_rows",
+     .levels = levels::kLossRows,
+     .evidence = rules::kLossRowsEvidence},
     {.name = "embedding",
      .summary = "backward pass of the embedding: ATen's operator or one kernel",
      .key = "embedding",

@@ -1,5 +1,6 @@
 #include "workloads/fused/gemm.h"
 
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -14,6 +15,7 @@
 
 #include "harness/cache_folder.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/graph/memset_nodes.h"
 #include "workloads/evidence.h"
 #include "workloads/fused/launch.h"
 
@@ -23,26 +25,52 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The process's table and a workspace on each stream. Never destroyed: at exit the driver may be
-// gone before they are.
-struct Products {
-  GemmTable table{cache_folder_of("STEPLENS_GEMM_TABLES", "gemm")};
-  std::map<cudaStream_t, at::Tensor> workspaces;
-  std::mutex mutex;
+// Products of a stream take counters in turn, so that those of a captured step have one each: a
+// step of gpt2-124m has 147.
+constexpr std::int64_t kNumCounters = 8192;
+constexpr auto kCounterBytes = static_cast<std::int64_t>(kGemmCounterBytes);
 
-  void* workspace(cudaStream_t stream, const at::TensorOptions& options) {
-    const std::scoped_lock lock(mutex);
-    at::Tensor& workspace = workspaces[stream];
-    if (!workspace.defined()) {
-      workspace =
-          at::empty({static_cast<std::int64_t>(kGemmWorkspaceBytes)}, options.dtype(at::kByte));
-    }
-    return workspace.data_ptr();
+struct StreamBuffers {
+  at::Tensor workspace, counters;
+  std::int64_t next_counter = 0;
+
+  void* take_counter() {
+    void* const counter = counters.data_ptr<std::uint8_t>() + next_counter * kCounterBytes;
+    next_counter = (next_counter + 1) % kNumCounters;
+    return counter;
   }
 };
 
+// The process's table and each stream's buffers. Never destroyed: at exit the driver may be gone
+// before they are.
+struct Products {
+  GemmTable table{cache_folder_of("STEPLENS_GEMM_TABLES", "gemm")};
+  std::map<cudaStream_t, StreamBuffers> streams;
+  std::mutex mutex;
+
+  struct Buffers {
+    void* workspace;
+    void* counter;
+  };
+  Buffers buffers(cudaStream_t stream, const at::TensorOptions& options) {
+    const std::scoped_lock lock(mutex);
+    StreamBuffers& own = streams[stream];
+    if (!own.workspace.defined()) {
+      const auto make = [&](std::int64_t num_bytes) {
+        return at::empty({num_bytes}, options.dtype(at::kByte));
+      };
+      own.workspace = make(static_cast<std::int64_t>(kGemmWorkspaceBytes));
+      own.counters = make(kNumCounters * kCounterBytes);
+    }
+    return {.workspace = own.workspace.data_ptr(), .counter = own.take_counter()};
+  }
+};
+
+std::atomic<bool> has_products = false;
+
 Products& own_products() {
   static auto* const products = new Products;
+  has_products = true;
   return *products;
 }
 
@@ -76,6 +104,7 @@ void own_mm_out(Gemm gemm, at::Tensor& out, const at::Tensor& residual, const at
   const bool is_tf32 = a.scalar_type() == at::kFloat && at::globalContext().allowTF32CuBLAS();
   const cudaStream_t stream = current_stream();
   Products& products = own_products();
+  const Products::Buffers buffers = products.buffers(stream, out.options());
   products.table.run({.shape = {.M = a.size(0),
                                 .N = b.size(1),
                                 .K = a.size(1),
@@ -89,7 +118,8 @@ void own_mm_out(Gemm gemm, at::Tensor& out, const at::Tensor& residual, const at
                       .b = right.data,
                       .r = pointer_of(residual),
                       .c = out.data_ptr(),
-                      .workspace = products.workspace(stream, out.options()),
+                      .workspace = buffers.workspace,
+                      .counter = buffers.counter,
                       .is_tuned = gemm == Gemm::kTuned},
                      stream);
   if (gemm == Gemm::kTuned) count_event("tuned_gemms");
@@ -169,6 +199,18 @@ at::Tensor tuned_linear(const at::Tensor& x_K, const at::Tensor& weight_NK) {
   const at::ScalarType type = at::autocast::get_autocast_dtype(at::kCUDA);
   return TunedLinear::apply(at::autocast::cached_cast(type, x_K, at::kCUDA),
                             at::autocast::cached_cast(type, weight_NK, at::kCUDA));
+}
+
+std::int64_t gather_counters(cudaGraph_t graph) {
+  if (!has_products) return 0;
+  Products& products = own_products();
+  const std::scoped_lock lock(products.mutex);
+  std::int64_t num_gathered = 0;
+  for (const auto& [stream, buffers] : products.streams) {
+    num_gathered += gather_memset_nodes(graph, buffers.counters.data_ptr(),
+                                        static_cast<std::size_t>(buffers.counters.nbytes()));
+  }
+  return num_gathered;
 }
 
 nlohmann::json tuned_gemm_facts() { return own_products().table.facts(); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <cuda_runtime_api.h>
 #include <nlohmann/json_fwd.hpp>
 
 #include "harness/run_config.h"
@@ -25,6 +26,11 @@ void add_mm_out_by(Gemm gemm, at::Tensor& out, const at::Tensor& residual, const
 /// x W^T with gemm=tuned, forward and both products of the backward pass: (..., K) and (N, K) give
 /// (..., N). Under autocast both are cast as at::linear casts them. Differentiable once.
 at::Tensor tuned_linear(const at::Tensor& x_K, const at::Tensor& weight_NK);
+
+/// Clears the counters of all products of a captured graph at its start, instead of each before its
+/// product (gather_memset_nodes). Between capture and instantiation. Returns how many memset nodes
+/// that saved.
+std::int64_t gather_counters(cudaGraph_t graph);
 
 /// The products that gemm=tuned has run in this process, each with its algorithm and times. On a
 /// GPU.

@@ -24,18 +24,21 @@ struct FusedHeadLoss : torch::autograd::Function<FusedHeadLoss> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& h_BTC,
                             const at::Tensor& weight_in, const at::Tensor& targets_BT,
                             std::int64_t type_index, double factor, double gradient_scale,
-                            bool is_final, Gemm gemm) {
+                            bool is_final, Gemm gemm, std::int64_t max_rows) {
     const auto type = static_cast<at::ScalarType>(type_index);
     const at::Tensor h_NC = h_BTC.reshape({-1, h_BTC.size(-1)}).to(type).contiguous();
     const at::Tensor weight_VC = weight_in.to(type);
     const at::Tensor targets_N = targets_BT.reshape({-1}).contiguous();
     const std::int64_t num_rows = h_NC.size(0);
     const std::int64_t vocab_size = weight_VC.size(0);
-    const RowChunks chunks = head_chunks(num_rows);
+    const RowChunks chunks = head_chunks(num_rows, max_rows);
 
     const at::Tensor losses_N = at::empty({num_rows}, h_NC.options().dtype(at::kFloat));
     const at::Tensor dh_NC = at::empty_like(h_NC);
-    at::Tensor dweight_VC = at::empty(weight_VC.sizes(), h_NC.options().dtype(at::kFloat));
+    // Chunks are summed in fp32; one alone comes in the type that is asked for.
+    const at::ScalarType sum_type =
+        chunks.num_chunks == 1 ? weight_in.scalar_type() : at::ScalarType(at::kFloat);
+    at::Tensor dweight_VC = at::empty(weight_VC.sizes(), h_NC.options().dtype(sum_type));
     const at::Tensor buffer = at::empty({chunks.rows_per_chunk, vocab_size}, h_NC.options());
     for (std::int64_t i = 0; i < chunks.num_chunks; ++i) {
       const std::int64_t first = i * chunks.rows_per_chunk;
@@ -80,7 +83,7 @@ struct FusedHeadLoss : torch::autograd::Function<FusedHeadLoss> {
       at::Tensor result = at::empty_like(values, values.options().dtype(wanted));
       return at::mul_out(result, values, gradients.front());
     };
-    variable_list result(8);  // One an argument of forward.
+    variable_list result(9);  // One an argument of forward.
     result[0] = finished(saved[0], type("h_type"));
     result[1] = finished(saved[1], type("weight_type"));
     return result;
@@ -91,10 +94,10 @@ struct FusedHeadLoss : torch::autograd::Function<FusedHeadLoss> {
 
 at::Tensor fused_head_loss(const at::Tensor& h_BTC, const at::Tensor& weight_VC,
                            const at::Tensor& targets_BT, at::ScalarType type, Gemm gemm,
-                           const LossWeight& weight) {
+                           std::int64_t max_rows, const LossWeight& weight) {
   return FusedHeadLoss::apply(h_BTC, weight_VC, targets_BT, static_cast<std::int64_t>(type),
                               weight.factor, weight.factor * weight.root_gradient.value_or(1),
-                              weight.root_gradient.has_value(), gemm);
+                              weight.root_gradient.has_value(), gemm, max_rows);
 }
 
 }  // namespace steplens
