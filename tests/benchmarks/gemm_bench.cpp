@@ -52,7 +52,7 @@ class Product {
   cublasLtMatmulAlgo_t tuned() const { return tune(plan_, args_, nullptr).value; }
   Launch launch(const cublasLtMatmulAlgo_t& algorithm) const {
     return [this, algorithm](cudaStream_t stream) {
-      if (const auto status = plan_.run(args_, algorithm, stream);
+      if (const auto status = plan_.run(args_, algorithm, kGemmWorkspaceBytes, stream);
           status != CUBLAS_STATUS_SUCCESS) {
         throw_gemm_error(args_.shape, "cublasLtMatmul", status);
       }

@@ -46,8 +46,8 @@ TEST(DefaultRecipeOrder, TriesTheFusedOperatorsInThePlaceOfCompile) {
   const auto alternative = next_alternative(recipe, vocabulary, now);
   ASSERT_TRUE(alternative.has_value());
   EXPECT_EQ(alternative_text(alternative->changes()),
-            "norm=fused+rope=fused+mlp=fused+loss=fused+embedding=fused+weights=bf16_master+"
-            "residual=fused+gemm=tuned instead of compile=aoti");
+            "norm=fused+rope=fused+mlp=fused+loss=fused+loss_rows=all+embedding=fused+"
+            "weights=bf16_master+residual=fused+gemm=tuned instead of compile=aoti");
   // On a CPU none of them can run, with or without compile.
   RunConfig cpu = baseline_config(Device::kCpu, "nano");
   cpu.compile = Compile::kAoti;

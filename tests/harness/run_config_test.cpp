@@ -76,6 +76,21 @@ TEST(SetConfigField, NamesKeyValueAndWhatIsAllowed) {
   EXPECT_EQ(config, valid()) << "a refused value changes nothing";
 }
 
+TEST(SetConfigField, TakesANumberOfRowsOrAllOfTheLoss) {
+  RunConfig config = valid();
+  set_config_field(config, "loss_rows", "16384");
+  EXPECT_EQ(config.num_loss_rows, 16384);
+  EXPECT_EQ(to_json(config)["loss_rows"], 16384);
+  set_config_field(config, "loss_rows", "all");
+  EXPECT_EQ(config.num_loss_rows, 0);
+  EXPECT_EQ(to_json(config)["loss_rows"], "all");
+  for (const char* wrong : {"0", "-1", "every", "8192.5"}) {
+    EXPECT_EQ(
+        message_of([&] { set_config_field(config, "loss_rows", wrong); }),
+        "loss_rows=" + std::string(wrong) + ": not allowed; loss_rows takes an integer >= 1 | all");
+  }
+}
+
 TEST(RunConfigFromJson, KeepsDefaultsOfMissingKeysAndRefusesUnknownOnes) {
   const RunConfig config = run_config_from_json({{"accumulation", 4}});
   EXPECT_EQ(config.num_accumulation, 4);

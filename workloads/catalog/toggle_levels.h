@@ -31,17 +31,15 @@ constexpr Level accumulation_level(std::string_view name) {
           [](const RunConfig& config) { return reasons::no_accumulation(config, kAccumulation); }};
 }
 
+// ATen has all logits at once, so that "all" fits loss=aten too.
 template <std::int64_t kRows>
 constexpr Level loss_rows_level(std::string_view name) {
+  constexpr bool is_default = kRows == RunConfig{}.num_loss_rows;
   return {.name = name,
           .apply = [](RunConfig& config) { config.num_loss_rows = kRows; },
-          .why_not =
-              [](const RunConfig& config) {
-                // ATen has all logits at once; the default says nothing.
-                return kRows == 0 || kRows == RunConfig{}.num_loss_rows
-                           ? std::string_view()
-                           : reasons::no_loss_rows(config);
-              }};
+          .why_not = is_default   ? nullptr
+                     : kRows == 0 ? reasons::needs_cuda
+                                  : reasons::no_loss_rows};
 }
 
 // A part of the model by ATen's operators, or by the kernels of kernels/.

@@ -37,6 +37,9 @@ std::string_view why_not(const RunConfig& config) {
       return "compile=aoti makes kernels of its own from ATen's operators; take norm, rope, mlp, "
              "loss, embedding and residual=aten";
     }
+    if (config.num_loss_rows != RunConfig{}.num_loss_rows) {
+      return "compile=aoti makes the loss's kernels of its own; take loss_rows=8192";
+    }
     if (config.gemm != Gemm::kHeuristic) {
       return "compile=aoti makes its own matrix products; take gemm=heuristic";
     }

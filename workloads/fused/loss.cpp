@@ -35,9 +35,9 @@ struct FusedHeadLoss : torch::autograd::Function<FusedHeadLoss> {
 
     const at::Tensor losses_N = at::empty({num_rows}, h_NC.options().dtype(at::kFloat));
     const at::Tensor dh_NC = at::empty_like(h_NC);
-    // Chunks are summed in fp32; one alone comes in the type that is asked for.
+    // Chunks are summed in fp32; all rows at once need no sum.
     const at::ScalarType sum_type =
-        chunks.num_chunks == 1 ? weight_in.scalar_type() : at::ScalarType(at::kFloat);
+        max_rows == 0 ? weight_in.scalar_type() : at::ScalarType(at::kFloat);
     at::Tensor dweight_VC = at::empty(weight_VC.sizes(), h_NC.options().dtype(sum_type));
     const at::Tensor buffer = at::empty({chunks.rows_per_chunk, vocab_size}, h_NC.options());
     for (std::int64_t i = 0; i < chunks.num_chunks; ++i) {

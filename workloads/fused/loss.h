@@ -12,10 +12,10 @@ namespace steplens {
 ///
 /// LM head and loss together, a chunk of rows at a time: logits into a buffer that all chunks
 /// share, their loss and gradient in place (kernels/cross_entropy), from that the chunk's gradient
-/// of h and its part of the gradient of W, summed in fp32 if there are several. So the whole
-/// gradient is there after the forward pass. With weight.root_gradient it is the final one, and
-/// backward at most rounds that of W to W's type; without, backward scales it by what comes in, in
-/// the same pass.
+/// of h and its part of the gradient of W, summed in fp32 unless all rows come at once (0). So the
+/// whole gradient is there after the forward pass. With weight.root_gradient it is the final one,
+/// and backward at most rounds that of W to W's type; without, backward scales it by what comes in,
+/// in the same pass.
 ///
 /// `max_rows`: of a chunk (harness/head_chunks.h). `gemm`: by whose algorithms the products run
 /// (workloads/fused/gemm.h). `h_BTC` and `weight_VC` are computed with in `type` (fp32 or bf16),
