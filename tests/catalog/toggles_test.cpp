@@ -276,6 +276,9 @@ TEST(WhyNot, ChunksOfTheLossNeedLogitsInChunks) {
   config.loss = Operators::kFused;
   config.num_loss_rows = 4096;
   EXPECT_EQ(why_not(config), "");
+  RunConfig cpu = baseline_config(Device::kCpu, "nano");
+  cpu.num_loss_rows = 4096;
+  EXPECT_NE(why_not(cpu).find("CUDA"), std::string_view::npos) << "loss=fused would not help";
 }
 
 TEST(WhyNot, KeepsOurKernelsOutOfACompiledPackage) {

@@ -59,6 +59,7 @@ std::string_view no_fused_residual(const RunConfig& config) {
 }
 
 std::string_view no_loss_rows(const RunConfig& config) {
+  if (config.device != Device::kCuda) return needs_cuda(config);
   return config.loss == Operators::kFused
              ? ""
              : "loss=aten has the logits of all rows at once; set loss=fused";
