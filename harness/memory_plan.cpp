@@ -23,7 +23,7 @@ constexpr std::int64_t kContextBytes = std::int64_t{837} << 20;
 // whole logits and their fp32 copies.
 constexpr double kSlackRatio = 1.31;
 constexpr double kExpandableSlackRatio = 1.11;
-// A captured step with logits in chunks; at most 1.034 in 148 blocks of published bundles.
+// A captured step with logits in chunks; at most 1.034 in 210 blocks of published bundles.
 constexpr double kCapturedSlackRatio = 1.04;
 // The same on several ranks, beside a chunk that the eager steps before it leave.
 constexpr double kCapturedRanksSlackRatio = 1.02;

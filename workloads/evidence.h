@@ -24,8 +24,9 @@ namespace steplens {
 ///    "frozen_parameters", "injected_spins", "timing_events", "nvtx_ranges", "expandable_segments",
 ///    "bf16_parameters", "multi_tensor_updates", "all_reduces_after_backward", and per launch of a
 ///    fused operator's forward or backward pass "fused_norms", "fused_ropes", "fused_mlps",
-///    "fused_losses", "fused_embedding_gradients"; "fused_residuals"; "tuned_gemms", and of these
-///    the products of each type under "matmuls_<dtype>" too.
+///    "fused_losses", "fused_embedding_gradients"; "fused_residuals", "tuned_gemms" (in
+///    "matmuls_..." too), "attention_gradients_in_place"; once a graph "graph_memsets_gathered" and
+///    "_replaced".
 /// Not exact about zero: a counter that is missing counts as 0.
 using Counters = std::map<std::string, std::int64_t>;
 

@@ -15,6 +15,7 @@
 #include "reports/guards.h"
 #include "workloads/attention.h"
 #include "workloads/evidence.h"
+#include "workloads/fused/rope_attention.h"
 #include "workloads/step_executor.h"
 
 namespace steplens {
@@ -163,6 +164,26 @@ TEST_F(FusedModel, FollowsAtenInBf16WithBothKindsOfWeights) {
   checkpoint.attention = Attention::kCudnn;
   checkpoint.num_loss_rows = 100;
   expect_same_maths(run(checkpoint), reference, "checkpoint, cuDNN, small chunks of the loss");
+}
+
+// With as many heads of k and v as of q, which `nano` has not, attention's gradients go straight
+// into the projection's.
+TEST_F(FusedModel, FollowsAtenWithGradientsOfAttentionInPlace) {
+  RunConfig baseline = nano(Precision::kBf16);
+  baseline.attention = Attention::kCudnn;
+  baseline.shape.num_kv_heads = baseline.shape.num_heads;
+  RunConfig fused = all_fused(baseline);
+  if (!takes_rope_attention(fused)) GTEST_SKIP() << "a build without cuDNN's frontend";
+  const BlockRecord reference = run(baseline);
+  const std::int64_t before = event_counts()["attention_gradients_in_place"];
+  expect_same_maths(run(fused), reference, "eager");
+  EXPECT_EQ(event_counts()["attention_gradients_in_place"] - before, 4 * 2 * kNumSteps)
+      << "4 blocks, 2 micro-steps";
+  fused.checkpoint = Checkpoint::kFull;
+  expect_same_maths(run(fused), reference, "checkpoint");
+  fused.checkpoint = Checkpoint::kOff;
+  fused.graph = true;
+  expect_same_maths(run(fused), reference, "graph");
 }
 
 TEST_F(FusedModel, DropsOutTheSameElementsAsAtensLevel) {

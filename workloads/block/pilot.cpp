@@ -22,15 +22,25 @@ namespace {
 
 // Counters of what happens inside the step's code, which a replayed graph does not run again: a
 // graph's count is that of its capture.
-constexpr std::string_view kCountedInStep[] = {
-    "forward_passes",       "block_forwards",
-    "loss_reads",           "injected_spins",
-    "fused_norms",          "fused_ropes",
-    "fused_mlps",           "fused_losses",
-    "multi_tensor_updates", "fused_embedding_gradients",
-    "fused_residuals",      "tuned_gemms",
-    "matmuls_bf16",         "matmuls_fp32",
-    "matmuls_tf32",         "all_reduces_after_backward"};
+constexpr std::string_view kCountedInStep[] = {"forward_passes",
+                                               "block_forwards",
+                                               "loss_reads",
+                                               "injected_spins",
+                                               "fused_norms",
+                                               "fused_ropes",
+                                               "fused_mlps",
+                                               "fused_losses",
+                                               "multi_tensor_updates",
+                                               "fused_embedding_gradients",
+                                               "fused_residuals",
+                                               "tuned_gemms",
+                                               "matmuls_bf16",
+                                               "matmuls_fp32",
+                                               "matmuls_tf32",
+                                               "all_reduces_after_backward",
+                                               "graph_memsets_gathered",
+                                               "graph_memsets_replaced",
+                                               "attention_gradients_in_place"};
 
 // The first steps do what is done once: measure products, allocate, capture the graph. That may
 // take as long as a pilot may look for the end of its warm-up, and is none of that time.
